@@ -139,6 +139,25 @@ def test_an_unknown_study_or_preset_is_named(tmp_path: Path) -> None:
         )
 
 
+def test_a_figure_without_data_says_so_and_others_take_the_preset_that_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rote.cli.study import _take_preset
+
+    said: list[str] = []
+    monkeypatch.setattr("rote.cli.study.say", lambda words, **_: said.append(words))
+    presets = [
+        ("medium", {"pools": {"cifar10-medium-0": 1}}),
+        ("small", {"pools": {"mnist-symmetric-0": 2}}),
+    ]
+    assert _take_preset(iter(presets), "figure-5")[0] == "medium"
+    assert _take_preset(iter(presets), "figure-16")[0] == "small"
+    assert said == []
+    assert _take_preset(iter(presets), "figure-23")[0] == "medium"
+    assert "Figure 23" in said[0]
+    assert "not trained yet" in said[0]
+
+
 def test_a_figure_of_the_paper_is_shown_as_text_for_a_terminal() -> None:
     said = runner.invoke(app, ["study", "show", "figure-16"])
     assert said.exit_code == 0, said.output

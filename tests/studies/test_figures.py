@@ -188,7 +188,112 @@ def test_a_region_of_few_checkpoints_is_not_judged() -> None:
     assert is_region_one_best([many, few, few, few]) is None
     assert is_region_one_best([many, many, few, few]) is True
     assert is_region_one_best([many, {**many, "mean": 0.6}, few, few]) is False
-    assert find_least_spread([few, many, {**many, "spread": 0.05}, few]) == 3
+    assert find_least_spread([many, many, {**many, "spread": 0.05}, few]) == 3
+    assert find_least_spread([few, many, many, many]) is None  # nothing is said of Region 1
+    assert find_least_spread([many, few, few, few]) is None
+
+
+def test_regions_are_averaged_over_compared_pools_only() -> None:
+    """A mean of Region 3 over other pools than that of Region 1 would compare data sets."""
+    found = measured("regions")
+    many = {"mean": 0.5, "spread": 0.1, "count": FEWEST}
+    full = {**found, "ζ": [many, {**many, "mean": 0.4}, {**many, "mean": 0.6}, many]}
+    few = {**found, "ζ": [{**many, "count": 1}, *[{**many, "mean": 0.9}] * 3]}
+    said = find_study("regions").finding({"pools": {"a": full, "b": few}})
+    assert "50.0 / 40.0 / 60.0 / 50.0 % over the 1 pool" in said
+    assert "ahead of Region 2 in 1 and the best region in 0 of 1" in said
+
+
+def test_the_page_says_which_recipes_are_in_a_region_and_where_the_oracle_looks() -> None:
+    found = measured("regions")
+    assert len(found["recipes"]) == 2
+    by_region = np.sum([recipe["regions"] for recipe in found["recipes"].values()], axis=0)
+    assert by_region.tolist() == [region["count"] for region in found["ζ"]]
+    both = set(region_one("noisy_accuracy", "clean_accuracy")) & set(
+        region_one(ZETA, "train_accuracy")
+    )
+    assert found["oracle"]["regions"][0] == len(both)
+    assert found["oracle"]["ours"] == found["ζ"][0]["count"]
+
+
+@pytest.mark.parametrize(
+    ("ways", "ours", "verdict"),
+    [
+        ({"detector 80 %": 0.5, "detector 96 %": 0.6}, "X = 80 % beats ζ (40.0 %)", 0),
+        ({"detector 80 %": 0.3, "detector 96 %": 0.6}, "ζ (40.0 %) equals X = 80 %", 1),
+        ({"detector 80 %": 0.3, "detector 96 %": 0.4}, "ζ (40.0 %) equals X = 96 %", 2),
+    ],
+)
+def test_a_detector_without_a_region_says_nothing(
+    ways: dict[str, float], ours: str, verdict: int
+) -> None:
+    """Of 50 to 70 % nothing is known, and the second pool, without ζ, is not in the means."""
+    unknown = dict.fromkeys(("detector 50 %", "detector 60 %", "detector 70 %"))
+    pools = {"a": {**unknown, **ways, "ζ": 0.4}, "b": {"detector 80 %": 0.9, "ζ": None}}
+    study = find_study("detector")
+    assert study.brief is not None
+    names = ("not confirmed", "confirmed in part", "confirmed")
+    assert study.brief({"pools": pools}) == (ours, names[verdict])
+    said = study.finding({"pools": pools})
+    assert "1 pool of 2" in said
+    assert f"detector 80 % {100 * ways['detector 80 %']:.1f} %" in said
+
+
+def test_figures_of_one_study_have_claims_and_forms_of_their_own() -> None:
+    """A high correlation does not confirm Region 1, nor a wrong label the right one."""
+    low_noise, regions = find_study("low-noise"), measured("oracle-regions")
+    few = {**regions, **{way: {**regions[way], "count": 1} for way in ("oracle", "ζ")}}
+    record = {"pools": {"a": {"ζ": [0.9, 0.8, 1.0], "points": [], "regions": few}}}
+    tracking, chosen = (
+        low_noise.get_brief("fig:cifar10less"),
+        low_noise.get_brief("fig:figure1_less_cifar10"),
+    )
+    assert tracking is not None
+    assert chosen is not None
+    assert tracking(record) == ("ρ 0.90", "confirmed")
+    assert chosen(record).verdict is None
+    assert low_noise.get_draw("fig:cifar10less") is not low_noise.get_draw(
+        "fig:figure1_less_cifar10"
+    )
+
+
+def test_the_papers_four_networks_have_a_table_of_their_own() -> None:
+    names = ("cnn", "efficientnet_b0", "mobilenet", "resnet18", "vgg11")
+    pool = made_pool(network={name: {"architecture": {"name": name}} for name in names})
+    table = made_table(pool)
+    found = find_study("validation-size").measure([(pool, table)])
+    among = (table.frame["run"] != "vgg11").to_numpy()
+    size, test = (table.frame[n].to_numpy()[among] for n in ("noisy_validation_10", TRUTH))
+    four = found["pools"][pool.name]["the paper's four networks"]
+    assert four["validation, n = 10"][0] == pytest.approx(stats.kendalltau(size, test).statistic)
+    assert "| size of the set | noisy validation | ζ filter |" in find_study(
+        "validation-size"
+    ).text(found)
+    assert "the paper's four networks" not in measured("validation-size")
+
+
+def test_a_signal_that_falls_with_memorization_does_not_confirm_zeta() -> None:
+    found = {"all runs": {"ζ": [-0.9], "loss-mixture gap (SELC)": [0.1]}, "points": {}}
+    brief = find_study("rivals").brief
+    assert brief is not None
+    assert brief({"pools": {"a": found}}).verdict == "not confirmed"
+    # In the paper, the loss mixture falls with memorization.
+    for selc, verdict in ((-0.4, "confirmed"), (0.4, "confirmed in part")):
+        found["all runs"] = {"ζ": [0.9], "loss-mixture gap (SELC)": [selc]}
+        assert brief({"pools": {"a": found}}).verdict == verdict
+
+
+def test_the_size_of_the_probe_set_may_matter_if_it_is_very_small() -> None:
+    brief = find_study("probe-set").brief
+    assert brief is not None
+
+    def judge(tiny: float, large: float) -> str | None:
+        sizes = {"10": tiny, "128": 0.9, "2000": large}
+        rows = {size: {"pearson": [rho], "spread": 0.1} for size, rho in sizes.items()}
+        return brief({"pools": {"a": {"holdout": rows}}}).verdict
+
+    assert judge(0.2, 0.9) == "confirmed"
+    assert judge(0.9, 0.2) == "confirmed in part"
 
 
 def test_the_best_checkpoint_survives_the_filter_or_not() -> None:
@@ -300,9 +405,12 @@ def test_thresholds_are_those_of_percentiles() -> None:
         high = train >= np.percentile(train, 100 - cell["train"])  # the 100th is the minimum
         low = zeta <= np.percentile(zeta, cell["zeta"])
         assert cell["count"] == (high & low).sum()
+        one, two = test[high & low], test[high & ~low]
+        assert (cell["mean"] is None) == (len(one) < FEWEST)
+        assert (cell["lead"] is None) == (min(len(one), len(two)) < FEWEST)
         if cell["lead"] is not None:
-            assert cell["lead"] == pytest.approx(test[high & low].mean() - test[high & ~low].mean())
-    filled = [cell["mean"] for cell in found["cells"] if cell["count"] >= FEWEST]
+            assert cell["lead"] == pytest.approx(one.mean() - two.mean())
+    filled = [cell["mean"] for cell in found["cells"] if cell["mean"] is not None]
     assert found["best"]["mean"] == max(filled)
     assert found["means"] == pytest.approx(fmean(region_one(ZETA, "train_accuracy")))
 
@@ -339,6 +447,9 @@ def test_sharp_rises_are_counted_between_readings_of_a_run() -> None:
     sharp = [rise for rise in rises if rise[0] >= limit]
     assert found["sharp"] == len(sharp)
     assert found["right"] == pytest.approx(fmean(rise[1] > rise[2] for rise in sharp))
+    jumps = found["jumps"]["cross-entropy"]
+    assert len(jumps) == len(sharp)
+    assert fmean(jump["cause"] == "right labels" for jump in jumps) == found["right"]
     all_rises, memorized = zip(*((rise[0], rise[3]) for rise in rises), strict=True)
     assert found["rise"][0] == pytest.approx(np.corrcoef(all_rises, memorized)[0, 1])
 

@@ -11,10 +11,17 @@ from torch import nn
 
 from rote.probe import measure_calibration_error
 from rote.store import RunTable, read_table
-from rote.studies import Pool, Records, find_study, prepare_study, record_measured, write_page
+from rote.studies import (
+    Pool,
+    Records,
+    find_study,
+    prepare_study,
+    read_pools,
+    record_measured,
+    write_page,
+)
 from rote.studies.chart import as_svg
 from rote.studies.figures import calibration, one_sample
-from rote.studies.figures.attack import _measure_pool as of_attacks
 from rote.studies.figures.calibration import HALF, PREDICTED, SCALED, equalize_calibration
 from rote.studies.figures.one_sample import KINDS, RIGHT, WRONG, WRONG_SEEN
 from rote.studies.networks import (
@@ -214,9 +221,40 @@ def test_attacks_are_correlated_over_networks() -> None:
     made = [{name: rng.random() for name in names} | more for _ in range(12)]
     wild = dict.fromkeys(names, 9.0)
     unhit, guessing = more | {"attacked": 0}, more | {"test_accuracy": 0.1}
-    found = of_attacks([*made, wild | unhit, wild | guessing])
+    networks = {"networks": [*made, wild | unhit, wild | guessing]}
+    (pool,) = [pool for pool in read_pools("medium") if pool.group == "networks"]
+    found = find_study("attack").measure([(pool, networks)])["pools"][pool.name]
     x, y = ([network[name] for network in made] for name in ("susceptibility", "tried"))
     value, low, high = found["pearson"]["tried"]["ζ"]
     assert value == pytest.approx(np.corrcoef(x, y)[0, 1])
     assert low < value < high
     assert found["success"][1] == pytest.approx(fmean(n["success"] for n in made))
+
+
+def test_networks_near_chance_alone_give_no_verdict() -> None:
+    (pool,) = [pool for pool in read_pools("medium") if pool.group == "networks"]
+    guessing = {"test_accuracy": 0.1, "noisy_accuracy": 0.1, "susceptibility": 0.1}
+    pair = made_pair(np.random.default_rng(0), KINDS) | {"clean": guessing, "noisy": guessing}
+    attacked = guessing | {"attacked": 5, "success": 1.0, "tried": 1.0}
+    for name in ("one-sample", "calibration", "attack"):
+        study = find_study(name)
+        record = study.measure([(pool, {"pairs": [pair], "networks": [attacked]})])
+        assert record == {"pools": {}}
+        assert "clearly better than chance" in study.finding(record)
+        assert study.brief is not None
+        assert study.brief(record).verdict is None
+
+
+def test_a_right_label_is_a_claim_of_its_own() -> None:
+    """The paper's Figure 14: the order reverses for right labels."""
+    made = [made_pair(np.random.default_rng(0), KINDS) for _ in range(4)]
+    for number, pair in enumerate(made):
+        pair["noisy"] = {"test_accuracy": 0.5, "noisy_accuracy": 0.95}
+        more, fewer = [9 + number] * 5, [1] * 5
+        pair["steps"] = {WRONG_SEEN: [fewer, more], WRONG: [fewer, more], RIGHT: [fewer, more]}
+    record = {"pools": {"a": {"all": one_sample._group(made)}}}
+    study = find_study("one-sample")
+    wrong, right = study.get_brief("fig:motiv"), study.get_brief("fig:motivclean")
+    assert wrong is not None
+    assert right is not None
+    assert (wrong(record).verdict, right(record).verdict) == ("not confirmed", "confirmed")

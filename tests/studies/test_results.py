@@ -160,6 +160,27 @@ def test_figure_uses_pools_of_its_data_only() -> None:
     assert brief(of_mnist).ours not in rows["| Figure 5"]
 
 
+def test_figures_find_the_pools_of_medium_that_are_not_trained_yet() -> None:
+    pools = {pool.name.removesuffix("-medium-0"): pool for pool in read_pools("medium")}
+    expected = {
+        "fig:maincifar100": {"cifar100"},
+        "fig:cifar100less": {"cifar100-low"},
+        "fig:maintiny": {"tiny-imagenet"},
+        "fig:figure1_less_cifar10": {"cifar10-low"},
+        "fig:asym": {"cifar10-asymmetric"},
+        "fig:clothing1m_3": {"cifar10n-aggre"},
+        "fig:noisysel": {"cifar10", "cifar10-objectives"},
+        "tab:noisyvalsetapp": {"cifar10", "cifar10-probe"},
+        "fig:mv": {"cifar10", "cifar10-networks"},
+        "fig:pareto": {"cifar10"} | {f"cifar10-{level}" for level in ("low", 20, 30, 40, 80)},
+    }
+    for label, names in expected.items():
+        wants = find_study(PAPER[label].name).wants
+        assert wants is not None
+        about = {n for n, pool in pools.items() if wants(pool) and PAPER[label].is_about(pool)}
+        assert about == names, label
+
+
 def test_study_without_data_at_a_preset_has_no_picture(tmp_path: Path) -> None:
     written = write_result(find_study("widths"), {"pools": {}}, "medium", tmp_path)
     assert {path.suffix for path in written} == {".md", ".json"}

@@ -189,9 +189,8 @@ def show(
                     raise
                 say(f"Not recorded yet: {study.name}", err=True)
                 continue
-            if not every:
-                packed = packed[:1]
-            found[study.name] = [(used, study.measure(tables)) for used, tables in packed]
+            measured = ((used, study.measure(tables)) for used, tables in packed)
+            found[study.name] = list(measured) if every else [_take_preset(measured, name)]
         _show(found, out, every=every, as_json=as_json, figure=name)
     if index is not None:
         say(f"Written: {write_figures(found, index)}", err=True)
@@ -283,6 +282,26 @@ def _show(
         say_json({name: presets[0][1] for name, presets in found.items()}, indent=None)
     if every and out is not None:
         say(f"Written: {write_list(found, out)}", err=True)
+
+
+def _take_preset(measured: "Iterator[tuple[str, Any]]", name: str | None) -> "tuple[str, Any]":
+    """Return the largest preset with the data of a figure, or the largest one of all."""
+    from rote.studies import PAPER, find_label, restrict_record
+
+    first = next(measured)
+    label = None if name is None else find_label(name)
+    if label is None or restrict_record(first[1], PAPER[label], first[0]) is not None:
+        return first
+    with_data = (
+        (preset, record)
+        for preset, record in measured
+        if restrict_record(record, PAPER[label], preset) is not None
+    )
+    found = next(with_data, None)
+    if found is None:
+        shown = PAPER[label]
+        say(f"{shown.number} ({shown.what}): not trained yet. The study on other data:", err=True)
+    return found or first
 
 
 def _select_figure(measured: "Any", name: str | None, preset: str) -> "Any":  # noqa: ANN401

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
-from typing import Any
+from typing import Any, NamedTuple
 
 from rote.studies.markdown import format_number
 
@@ -17,6 +17,10 @@ _LETTER = 6
 """The width of a letter of a title."""
 _NAME_ABOVE_COUNT = r"split(replace(datum.label, ' (', '\n('), '\n')"
 """Breaks ``mnist-medium-0 (6 of 12 runs)``, which is wider than a panel."""
+_STAR = (
+    "M0,-1L0.23,-0.31L0.95,-0.31L0.36,0.12L0.59,0.81"
+    "L0,0.38L-0.59,0.81L-0.36,0.12L-0.95,-0.31L-0.23,-0.31Z"
+)
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b87f00", "#7b5ea7", "#5b6472")
 
 ARCHITECTURE_COLORS = {
@@ -97,11 +101,21 @@ def draw_panels(
     if color is not None:
         channels["color"] = _encode_color(rows, color)
     if dash is not None:
-        legend = alt.Legend(labelLimit=260, orient="bottom")
+        legend = (
+            None
+            if dash == color
+            else alt.Legend(labelLimit=260, orient="top", columns=2, columnPadding=20)
+        )
         channels["strokeDash"] = alt.StrokeDash(dash, sort=None, title=None, legend=legend)
         channels["detail"] = alt.Detail(dash)
     drawn = getattr(chart, f"mark_{mark}")(aria=False, **sizes).encode(
-        x=_make_axis(alt.X, x, wrap(titles[0], width // _LETTER), begins_at_0=mark == "bar"),
+        x=_make_axis(
+            alt.X,
+            x,
+            wrap(titles[0], width // _LETTER),
+            begins_at_0=mark == "bar",
+            ticks=_count_ticks(width),
+        ),
         y=_make_axis(alt.Y, y, titles[1], begins_at_0=mark == "bar"),
         **channels,
     )
@@ -115,7 +129,12 @@ def _choose_sizes(rows: Rows, by: str) -> tuple[int, int]:
     return {0: (_WIDE, 1), 1: (_WIDE, 1), 2: (_HALF, 2)}.get(count, (_THIRD, 3))
 
 
-def _encode_color(rows: Rows, field: str) -> Any:  # noqa: ANN401
+def _count_ticks(width: int) -> int:
+    """Return how many labels of four digits fit below a panel."""
+    return 4 if width > _THIRD else 3
+
+
+def _make_color_scale(rows: Rows, field: str) -> Any:  # noqa: ANN401
     import altair as alt
 
     name = field.partition(":")[0]
@@ -124,22 +143,41 @@ def _encode_color(rows: Rows, field: str) -> Any:  # noqa: ANN401
         colors = [ARCHITECTURE_COLORS[value] for value in shown]
     else:
         colors = list(_COLORS)
+    return alt.Scale(domain=shown, range=colors)
+
+
+def _encode_color(rows: Rows, field: str) -> Any:  # noqa: ANN401
+    import altair as alt
+
     return alt.Color(
         field,
         sort=None,
         title=None,
-        scale=alt.Scale(domain=shown, range=colors),
-        legend=alt.Legend(labelLimit=260, orient="bottom", columns=4, symbolOpacity=1),
+        scale=_make_color_scale(rows, field),
+        legend=alt.Legend(
+            labelLimit=260, orient="bottom", columns=4, columnPadding=20, symbolOpacity=1
+        ),
     )
 
 
-def _make_axis(kind: Any, field: str, title: str | list[str], *, begins_at_0: bool) -> Any:  # noqa: ANN401
+def _make_axis(
+    kind: Any,  # noqa: ANN401
+    field: str,
+    title: str | list[str],
+    *,
+    begins_at_0: bool,
+    ticks: int = 4,
+) -> Any:  # noqa: ANN401
     import altair as alt
 
     if field.endswith(":N"):
         return kind(field, title=title, sort=None, axis=alt.Axis(labelAngle=0, labelLimit=260))
     scale = alt.Scale(zero=begins_at_0)
-    return kind(field, title=title, axis=alt.Axis(tickCount=4, labelOverlap="greedy"), scale=scale)
+    if field.endswith(":O"):
+        return kind(field, title=title, axis=alt.Axis(labelAngle=0))
+    # Labels like 2,000 touch in a narrow panel before Vega's own measure of overlap sees it.
+    axis = alt.Axis(tickCount=ticks, labelOverlap="greedy", labelSeparation=8)
+    return kind(field, title=title, axis=axis, scale=scale)
 
 
 def _split_into_facets(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  # noqa: ANN401
@@ -154,54 +192,65 @@ def _split_into_facets(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  #
     )
 
 
-def draw_regions(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> Any:  # noqa: ANN401
-    """Draw training accuracy over ζ for each pool, with means as lines and test accuracy as color.
+class Plane(NamedTuple):
+    """Checkpoints between two means, which divide them into four regions.
 
-    Args:
-        pools: by name, points with ``zeta``, ``train`` and ``test``, and the means of the first
-            two. A few ζ far above the others are drawn at the edge.
+    Attributes:
+        title: above the panel.
+        axes: the titles of both axes.
+        points: with ``x``, ``y`` and ``test``.
+        means: of x and y, drawn as lines.
     """
+
+    title: str
+    axes: tuple[str, str]
+    points: Rows
+    means: Sequence[float | None]
+
+
+def draw_planes(planes: Sequence[Plane]) -> Any:  # noqa: ANN401
+    """Draw panels with both means as lines and test accuracy as color."""
+    import altair as alt
+
+    drawn = [plane for plane in planes if plane.points]
+    width, columns = {0: (_WIDE, 1), 1: (_WIDE, 1), 3: (_THIRD, 3)}.get(len(drawn), (_HALF, 2))
+    parts = [_draw_plane(plane, width) for plane in drawn]
+    return alt.concat(*parts, columns=columns).resolve_scale(color="shared")
+
+
+def _draw_plane(plane: Plane, width: int) -> Any:  # noqa: ANN401
+    """Draw one panel; a few x far above the others are drawn at the edge."""
     import altair as alt
 
     from rote.reporting.palette import make_shade_scale
 
-    parts = []
-    width = {1: _WIDE, 2: _HALF}.get(len(pools), _THIRD)
-    for name, (points, means) in pools.items():
-        if not points:
-            continue
-        edge = _find_edge([point["zeta"] for point in points])
-        rows = [{**point, "zeta": min(point["zeta"], edge)} for point in points]
-        circles = (
-            alt.Chart(alt.InlineData(rows))
-            .mark_circle(aria=False, size=26, opacity=0.85)
-            .encode(
-                x=_make_axis(alt.X, "zeta:Q", "ζ", begins_at_0=False),
-                y=_make_axis(alt.Y, "train:Q", "training accuracy", begins_at_0=False),
-                color=alt.Color(
-                    "test:Q",
-                    title="test accuracy",
-                    scale=make_shade_scale(),
-                    legend=alt.Legend(orient="bottom", format="%", gradientLength=200),
-                ),
-            )
-        )
-        lines = [
-            alt.Chart(alt.InlineData([{key: mean}]))
-            .mark_rule(strokeDash=[5, 4], aria=False)
-            .encode(**{channel: alt.Y(f"{key}:Q") if channel == "y" else alt.X(f"{key}:Q")})
-            for key, channel, mean in zip(("zeta", "train"), ("x", "y"), means, strict=True)
-            if mean is not None and (key != "zeta" or mean <= edge)
-        ]
-        titled = alt.TitleParams(name, fontSize=12)
-        layer = alt.layer(circles, *lines).properties(width=width, height=max(width * _SHARE, 120))
-        parts.append(layer.properties(title=titled))
-    columns = {1: 1, 2: 2}.get(len(parts), 3)
-    return alt.concat(*parts, columns=columns).resolve_scale(color="shared")
+    highest = max(point["x"] for point in plane.points)
+    edge = _find_edge([p["x"] for p in plane.points]) if plane.axes[0] == "ζ" else highest
+    rows = [{**point, "x": min(point["x"], edge)} for point in plane.points]
+    beyond = "" if edge >= highest else f" (up to {highest:.2g} at the edge)"
+    x, y = plane.axes
+    legend = alt.Legend(orient="bottom", format="%", gradientLength=200)
+    color = alt.Color("test:Q", title="test accuracy", scale=make_shade_scale(), legend=legend)
+    circles = alt.Chart(alt.InlineData(rows)).mark_circle(aria=False, size=26, opacity=0.85)
+    encoded = circles.encode(
+        x=_make_axis(alt.X, "x:Q", f"{x}{beyond}", begins_at_0=False),
+        y=_make_axis(alt.Y, "y:Q", y, begins_at_0=False),
+        color=color,
+    )
+    rules = [
+        alt.Chart(alt.InlineData([{key: mean}]))
+        .mark_rule(strokeDash=[5, 4], aria=False)
+        .encode(**{key: alt.Y(f"{key}:Q") if key == "y" else alt.X(f"{key}:Q")})
+        for key, mean in zip(("x", "y"), plane.means, strict=True)
+        if mean is not None and (key == "y" or mean <= edge)
+    ]
+    layer = alt.layer(encoded, *rules).properties(width=width, height=max(width * _SHARE, 120))
+    lines = wrap(plane.title, max(width // _LETTER, 40), break_on_hyphens=False)
+    return layer.properties(title=alt.TitleParams(lines, fontSize=12))
 
 
 def _find_edge(values: Sequence[float]) -> float:
-    """Return the end of the ζ axis, such that a diverged run does not squeeze all others."""
+    """Return the end of an axis of ζ, such that a diverged run does not squeeze all others."""
     ordered = sorted(values)
     high = ordered[int(0.95 * (len(ordered) - 1))]
     low = ordered[0]
@@ -237,17 +286,59 @@ def filter_pairs(pools: Mapping[str, tuple[Rows, Mapping[str, float | None]]]) -
     return alt.concat(*parts, columns=2).resolve_scale(color="shared")
 
 
+def draw_jumps(points: Mapping[str, Rows], jumps: Mapping[str, Rows]) -> Any:  # noqa: ANN401
+    """Draw accuracies over ζ, one panel for each key, with sharp rises as stars.
+
+    Args:
+        points: by title, with ``zeta``, ``accuracy`` and ``on``, the subset.
+        jumps: by title, with ``zeta``, ``accuracy`` and ``cause``, the subset that rose most.
+    """
+    import altair as alt
+
+    every = [row for rows in points.values() for row in rows]
+    parts = []
+    for title, rows in points.items():
+        if not rows:
+            continue
+        x = _make_axis(alt.X, "zeta:Q", "ζ", begins_at_0=False, ticks=3)
+        y = _make_axis(alt.Y, "accuracy:Q", "training accuracy", begins_at_0=True)
+        circles = alt.Chart(alt.InlineData(rows)).mark_circle(aria=False, size=14, opacity=0.5)
+        stars = alt.Chart(alt.InlineData(jumps[title])).mark_point(
+            aria=False,
+            shape=_STAR,
+            size=130,
+            filled=True,
+            opacity=1,
+            stroke="#1d2430",
+            strokeWidth=0.6,
+        )
+        color = _encode_color(every, "on:N")
+        cause = alt.Color("cause:N", scale=_make_color_scale(every, "on:N"), legend=None)
+        layer = alt.layer(
+            circles.encode(x=x, y=y, color=color), stars.encode(x=x, y=y, color=cause)
+        )
+        words = f"{title}, {len(jumps[title])} jumps"
+        parts.append(layer.properties(width=_THIRD, height=_HALF * _SHARE, title=words))
+    return alt.concat(*parts, columns=3).resolve_scale(color="shared")
+
+
 def draw_heat(
     rows: Rows, x: str, y: str, value: str, *, titles: tuple[str, str, str], by: str = "pool"
 ) -> Any:  # noqa: ANN401
-    """Draw rectangles, colored from low to high; one panel for each pool."""
+    """Draw rectangles, blue above 0 and orange below; one panel for each value of a field."""
     width, columns = _choose_sizes(rows, by)
-    drawn = _draw_rectangles(x, y, value, titles, min(width, 320))
+    drawn = _draw_rectangles(x, y, value, titles, min(width, 320), diverges=True)
     return _split_into_facets(drawn, rows, by, columns)
 
 
 def draw_heat_panels(
-    rows: Rows, x: str, y: str, values: Mapping[str, str], *, titles: tuple[str, str]
+    rows: Rows,
+    x: str,
+    y: str,
+    values: Mapping[str, str],
+    *,
+    titles: tuple[str, str],
+    diverging: Sequence[str] = (),
 ) -> Any:  # noqa: ANN401
     """Draw rectangles, one panel for each value of each pool, side by side.
 
@@ -257,6 +348,7 @@ def draw_heat_panels(
         y: another.
         values: the fields of the panels, with their titles.
         titles: of the axes.
+        diverging: the fields that are colored around 0.
     """
     import altair as alt
 
@@ -264,7 +356,9 @@ def draw_heat_panels(
     for name in dict.fromkeys(row["pool"] for row in rows):
         for field, title in values.items():
             shown = [r for r in rows if r["pool"] == name and r[field] is not None]
-            drawn = _draw_rectangles(x, y, field, (*titles, title), _HALF, is_top_down=True)
+            drawn = _draw_rectangles(
+                x, y, field, (*titles, title), _HALF, is_top_down=True, diverges=field in diverging
+            )
             words = alt.TitleParams([name, title], fontSize=12)
             parts.append(drawn.properties(data=alt.InlineData(shown), title=words))
     return alt.concat(*parts, columns=len(values)).resolve_scale(color="independent")
@@ -278,19 +372,24 @@ def _draw_rectangles(
     width: int,
     *,
     is_top_down: bool = False,
+    diverges: bool = False,
 ) -> Any:  # noqa: ANN401
     import altair as alt
 
     from rote.reporting.palette import make_shade_scale
 
     order = "ascending" if is_top_down else "descending"
-    legend = alt.Legend(orient="bottom", gradientLength=min(width, 200))
+    around_0 = alt.Scale(domainMid=0, range=[_COLORS[1], "#f4f4f4", _COLORS[0]])
+    scale = around_0 if diverges else make_shade_scale()
+    legend = alt.Legend(
+        orient="bottom", gradientLength=min(width, 200), tickCount=5, labelOverlap="greedy"
+    )
     return (
         alt.Chart(width=width, height=width)
         .mark_rect(aria=False)
         .encode(
             x=alt.X(f"{x}:O", title=titles[0], axis=alt.Axis(labelAngle=0, labelOverlap=True)),
-            y=alt.Y(f"{y}:O", title=titles[1], sort=order),
-            color=alt.Color(f"{value}:Q", title=titles[2], scale=make_shade_scale(), legend=legend),
+            y=alt.Y(f"{y}:O", title=wrap(titles[1], width // _LETTER), sort=order),
+            color=alt.Color(f"{value}:Q", title=titles[2], scale=scale, legend=legend),
         )
     )

@@ -129,6 +129,19 @@ def has_batch_norm(spec: RunSpec) -> bool:
     return bool(dict(architecture.options).get("batch_norm", architecture.name != "mlp"))
 
 
+def describe_recipe(spec: RunSpec) -> str:
+    """Return optimizer, schedule and augmentation of a run, in words."""
+    optimizer, schedule, data = spec.optimizer, spec.schedule, spec.data
+    parts = [f"{optimizer.name} {optimizer.lr:g}", schedule.name]
+    if hasattr(optimizer, "momentum"):
+        parts[0] += f" momentum {optimizer.momentum:g}"
+    if (length := getattr(schedule, "t_max", None)) is not None:
+        parts[1] += f" {length}"
+    if data.crop or data.flip:
+        parts.append(" and ".join(["crops"] * bool(data.crop) + ["flips"] * data.flip))
+    return ", ".join(parts)
+
+
 def find_diverged(candidates: Candidates) -> Booleans:
     """Return for each run whether its loss ever diverged; its ζ never recovers from that."""
     zeta = candidates.values(ZETA)

@@ -15,7 +15,6 @@ from rote.studies.study import studies
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rote.studies.paper import Shown
     from rote.studies.study import Record, Study
 
 LIST = "README.md"
@@ -74,7 +73,7 @@ def _write_rows(found: Found, folder: str) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for label, shown in PAPER.items():
         study = find_study_of(label)
-        here, preset, verdict, file = _find_ours(study, shown, found)
+        here, preset, verdict, file = _find_ours(study, label, found)
         cells = (shown.number, shown.what, shown.reported, here, preset, verdict)
         yield f"| {' | '.join(cells)} | [{study.name}]({folder}{file}.md) |"
 
@@ -84,12 +83,13 @@ def find_study_of(label: str) -> Study:
     return next(study for study in studies().values() if label in study.paper)
 
 
-def _find_ours(study: Study, shown: Shown, found: Found) -> tuple[str, str, str, str]:
+def _find_ours(study: Study, label: str, found: Found) -> tuple[str, str, str, str]:
     """Return our number, its preset, the verdict and the page to link to."""
+    brief = study.get_brief(label)
     for preset, record in found.get(study.name, ()):
-        part = restrict_record(record, shown, preset)
-        if part is not None and study.brief is not None:
-            ours, verdict = study.brief(part)
+        part = restrict_record(record, PAPER[label], preset)
+        if part is not None and brief is not None:
+            ours, verdict = brief(part)
             known = "–" if study.wants is None else preset
             return ours, known, verdict or "cannot tell", name_page(study, preset)
     return NOT_TRAINED, "–", "–", study.name

@@ -133,6 +133,7 @@ def measure_by_group(function: Callable[[list[Record]], Record]) -> Callable[[Me
             "pools": {
                 pool: {name: function(members) for name, members in of_pool.items()}
                 for pool, of_pool in groups.items()
+                if of_pool[ALL]
             }
         }
 

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from rote.studies.pool import Pool
 
 
+ANY_LEVEL = "any"
+
+
 class Shown(NamedTuple):
     """A figure or table of the paper.
 
@@ -17,16 +20,19 @@ class Shown(NamedTuple):
         what: what it shows.
         reported: the numbers that the paper reports.
         data: the data sets of the figure; empty if all pools of a study count.
-        level: the rate of label noise; None for real noise from people or labeling rules.
+        level: the rate of label noise; None for real noise from people or labeling rules, and
+            ANY_LEVEL if the figure compares rates.
         noise: the kind of label noise.
+        labels: the name of the labels that people gave to CIFAR-10N.
     """
 
     number: str
     what: str
     reported: str
     data: tuple[str, ...] = ()
-    level: float | None = 0.5
+    level: float | str | None = 0.5
     noise: str | None = "symmetric-inclusive"
+    labels: str | None = None
 
     @property
     def name(self) -> str:
@@ -36,7 +42,12 @@ class Shown(NamedTuple):
     def is_about(self, pool: Pool) -> bool:
         """Return whether a pool has the figure's data and label noise."""
         return not self.data or (
-            pool.data in self.data and (pool.noise_level, pool.noise) == (self.level, self.noise)
+            pool.data in self.data
+            and pool.given_labels in (None, self.labels)
+            and any(
+                kind == self.noise and self.level in (level, ANY_LEVEL)
+                for kind, level in pool.noises
+            )
         )
 
 
@@ -90,10 +101,11 @@ PAPER = {
     "fig:clothing1m_3": Shown(
         "Figure 7",
         "Regions 1 to 4 where people made the noise",
-        "CIFAR-10N 87.2 / 85.4 / 77.9 / 78.5 %",
+        "CIFAR-10N aggre 87.2 / 85.4 / 77.9 / 78.5 %",
         ("clothing1m", "animal10n", "cifar10n"),
         None,
         None,
+        "aggre",
     ),
     "fig:train_slope": Shown("Figure 8", "ζ under plain training, Mixup and NCE+RCE", "ρ 0.636"),
     "fig:advapp": Shown("Figure 9", "Success of the SimBA attack against ζ", "no correlation"),
@@ -101,6 +113,7 @@ PAPER = {
         "Figure 10",
         "Accuracy drop, loss mixture and ζ against the accuracy on noisy labels",
         "slightly positive, negative, strongly positive",
+        _CIFAR10,
     ),
     "tab:noisyvalsetapp": Shown(
         "Table 1",
@@ -112,6 +125,8 @@ PAPER = {
         "Figure 11",
         "That difference over noise level and set size",
         "ζ ahead at high noise and small sets",
+        _CIFAR10,
+        ANY_LEVEL,
     ),
     "fig:noisysel": Shown(
         "Figure 12",

@@ -85,6 +85,19 @@ class Pool:
         made = self.space.base.get("noise", {})
         return made.get("rate") if isinstance(made, Mapping) else None
 
+    @cached_property
+    def noises(self) -> set[tuple[str | None, float | None]]:
+        """Models and rates of label noise of its runs, without those trained on right labels."""
+        noises = [spec.noise for spec in self.specs.values()]
+        made = {(noise.model, getattr(noise, "rate", None)) for noise in noises}
+        return {(model, rate) for model, rate in made if model != "none"} or {(None, None)}
+
+    @property
+    def given_labels(self) -> str | None:
+        """The name of the labels that people gave, such as ``aggre``; None for other data."""
+        name = self.space.base["data"].get("labels")
+        return None if name is None else str(name)
+
     @property
     def is_half_random(self) -> bool:
         """Whether half of the labels are resampled uniformly, as in most figures of the paper."""

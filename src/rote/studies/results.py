@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rote.store import write_whole
 from rote.studies.chart import as_svg
@@ -14,6 +14,8 @@ from rote.studies.paper import PAPER
 from rote.studies.pool import PRESETS, read_pools
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rote.studies.paper import Shown
     from rote.studies.study import Record, Study
 
@@ -29,11 +31,13 @@ class Picture(NamedTuple):
         name: the name of its file, without suffix.
         caption: the figure of the paper, and what it shows.
         record: the numbers to draw.
+        draw: draws them, an Altair chart.
     """
 
     name: str
     caption: str
     record: Record
+    draw: Callable[[Record], Any]
 
 
 def name_page(study: Study, preset: str) -> str:
@@ -57,9 +61,8 @@ def write_result(study: Study, record: Record, preset: str, folder: Path) -> lis
         f"{stem}.md": write_page(study, record, preset).encode(),
         f"{stem}.json": as_json(record).encode(),
     }
-    if study.draw is not None:
-        for picture in list_pictures(study, record, preset):
-            contents[f"{picture.name}.svg"] = as_svg(study.draw(picture.record))
+    for picture in list_pictures(study, record, preset):
+        contents[f"{picture.name}.svg"] = as_svg(picture.draw(picture.record))
     for name, content in contents.items():
         write_whole(folder / name, content)
     return [folder / name for name in contents]
@@ -86,31 +89,31 @@ def restrict_record(record: Record, shown: Shown, preset: str) -> Record | None:
 
 def list_pictures(study: Study, record: Record, preset: str) -> list[Picture]:
     """Return the figures of the paper that have data, or one figure of all pools."""
-    if record.get("pools") == {}:
+    if study.draw is None or record.get("pools") == {}:
         return []
     stem = name_page(study, preset)
     suffix = stem.removeprefix(study.name)
-    found: dict[str, Picture] = {}
+    found: dict[tuple[Any, ...], Picture] = {}
     for label in study.paper:
-        shown = PAPER[label]
+        shown, draw = PAPER[label], study.get_draw(label)
         part = restrict_record(record, shown, preset)
-        if part is None:
+        if part is None or draw is None:
             continue
-        key = ", ".join(part.get("pools", part.get("settings", {})))
+        key = (draw, *part.get("pools", part.get("settings", {})))
         caption = f"{shown.number} of the paper. {shown.what}"
-        name = f"{shown.name}{suffix}" if shown.data else stem
+        name = f"{shown.name}{suffix}" if shown.data or label in study.views else stem
         if key in found:
             caption = f"{found[key].caption}; {caption}"
             name = found[key].name
-        found[key] = Picture(name, caption, part)
-    return list(found.values()) or [Picture(stem, capitalize(study.title), record)]
+        found[key] = Picture(name, caption, part, draw)
+    return list(found.values()) or [Picture(stem, capitalize(study.title), record, study.draw)]
 
 
 def write_page(study: Study, record: Record, preset: str) -> str:
     """Return our and the paper's numbers, why they differ, the figures and the tables."""
     causes = {_EXPLAINED: study.cause, "medium": study.cause_at_medium}
     cause = study.cause if study.wants is None else causes.get(preset)
-    shown = [] if study.draw is None else list_pictures(study, record, preset)
+    shown = list_pictures(study, record, preset)
     parts = [
         f"# {capitalize(study.title)}",
         f"**The paper.** {study.reported}",

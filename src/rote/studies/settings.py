@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _ENOUGH, _SOME = 0.6, 0.4
+_DRAWN = 150
 
 
 def make_setting_study(
@@ -50,7 +51,7 @@ def make_setting_study(
             return None
         of_checkpoint = np.array([value or "" for value in values])[candidates.run]
         groups = {value: of_checkpoint == value for value in known} | {ALL: of_checkpoint != ""}
-        return {value: _measure_runs(candidates, among) for value, among in groups.items()}
+        return {value: _measure_runs(pool, candidates, among) for value, among in groups.items()}
 
     measure = measure_by_pool(measure_pool)
     return Study(
@@ -71,14 +72,14 @@ def _order(value: str) -> tuple[int, str]:
     return (int(value), value) if value.isdigit() else (0, value)
 
 
-def _measure_runs(candidates: Candidates, among: np.ndarray) -> Record:
+def _measure_runs(pool: Pool, candidates: Candidates, among: np.ndarray) -> Record:
     inside = candidates.take(among)
     return {
         "runs": inside.num_runs,
         "ζ": correlate_columns(inside, ZETA, NOISY),
         "spearman": correlate_columns(inside, ZETA, NOISY, kind="spearman"),
         "plain relative ζ": correlate_columns(inside, PLAIN, NOISY),
-        "points": sample(inside, {"zeta": ZETA, "memorized": NOISY}, most=30),
+        "points": sample(inside, {"zeta": ZETA, "memorized": NOISY}, most=_DRAWN, pool=pool),
     }
 
 
@@ -132,6 +133,15 @@ def write_brief(record: Record) -> Brief:
 
 def draw(record: Record) -> Any:  # noqa: ANN401
     """Draw a point for each checkpoint, a color for each value."""
+    return _draw_points(record, by="pool", color="setting:N")
+
+
+def draw_by_architecture(record: Record) -> Any:  # noqa: ANN401
+    """Draw a panel for each value, a color for each architecture."""
+    return _draw_points(record, by="setting", color="architecture:N")
+
+
+def _draw_points(record: Record, *, by: str, color: str) -> Any:  # noqa: ANN401
     rows = [
         {"pool": name, "setting": value} | point
         for name, pool in record["pools"].items()
@@ -140,4 +150,4 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for point in found["points"]
     ]
     titles = ("ζ", "accuracy on noisy labels")
-    return draw_panels(rows, "circle", "zeta:Q", "memorized:Q", titles=titles, color="setting:N")
+    return draw_panels(rows, "circle", "zeta:Q", "memorized:Q", titles=titles, by=by, color=color)

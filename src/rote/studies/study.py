@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +37,18 @@ class Brief(NamedTuple):
 
     ours: str
     verdict: str | None
+
+
+class View(NamedTuple):
+    """How a study shows one figure of the paper.
+
+    Attributes:
+        draw: draws the figure from a record, an Altair chart.
+        brief: returns our number and the verdict for the index.
+    """
+
+    draw: Callable[[Record], Any]
+    brief: Callable[[Record], Brief]
 
 
 def judge_claim(held: Sequence[bool]) -> str | None:
@@ -74,6 +86,7 @@ class Study:
         cause_at_medium: the same for preset ``medium``.
         examine: measures the networks of a pool, which are not committed, with data from a
             folder, and returns plain values, which are. None if the runs' records suffice.
+        views: by label in the paper, how figures are shown that differ from ``draw`` and ``brief``.
         compute: for a study without pools, trains its own runs in a folder, with data from
             another one, and returns the numbers; None if ``measure`` needs no runs at all.
 
@@ -96,6 +109,15 @@ class Study:
     examine: Examine | None = None
     brief: Callable[[Record], Brief] | None = None
     compute: Callable[[Path, Path | None], Record] | None = None
+    views: Mapping[str, View] = field(default_factory=dict)
+
+    def get_draw(self, label: str) -> Callable[[Record], Any] | None:
+        """Return the function that draws a figure of the paper."""
+        return self.views[label].draw if label in self.views else self.draw
+
+    def get_brief(self, label: str) -> Callable[[Record], Brief] | None:
+        """Return the function that judges a figure of the paper."""
+        return self.views[label].brief if label in self.views else self.brief
 
     def find_pools(self, preset: str) -> list[Pool]:
         """Return the pools of a preset that the study uses.

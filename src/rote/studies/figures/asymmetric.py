@@ -11,8 +11,8 @@ STUDY = replace(
     title="Region 1 of an oracle against Region 1 of ζ, asymmetric noise",
     wants=lambda pool: is_broad(pool) and pool.noise in ("pair", "asymmetric"),
     paper=("fig:asym",),
-    cause="In the paper’s own setting (cifar10-mistaken), ζ is on par with the oracle. Few "
-    "checkpoints are in either Region 1 there, and the two share few of them. Networks learn a "
+    cause="In the paper’s own setting (cifar10-mistaken), too few checkpoints are in either "
+    "Region 1 for a statement. Networks learn a "
     "class that is mistaken for another as a pattern, not label by label, so they memorize right "
     "and wrong labels alike. On MNIST with pair noise, ζ, which measures how fast random labels "
     "are learned, detects less than the oracle.",

@@ -68,12 +68,16 @@ def _attack(network: Network) -> Record:
 
 def measure(found: Measured) -> Record:
     """Return the correlation of each outcome with ζ and memorization, with intervals."""
-    return {"pools": {pool.name: _measure_pool(record["networks"]) for pool, record in found}}
+    judged = {pool.name: list(filter(_is_judged, record["networks"])) for pool, record in found}
+    return {"pools": {name: _measure_pool(known) for name, known in judged.items() if known}}
 
 
-def _measure_pool(found: list[Record]) -> Record:
-    """Return the networks that are clearly better than chance; others cannot be fooled."""
-    known = [network for network in found if network["attacked"] and has_learned(network)]
+def _is_judged(network: Record) -> bool:
+    """Return whether a network is clearly better than chance; others cannot be fooled."""
+    return bool(network["attacked"]) and has_learned(network)
+
+
+def _measure_pool(known: list[Record]) -> Record:
     columns = {name: np.array([n[name] for n in known]) for name in (*GAUGES.values(), *OUTCOMES)}
     run = np.arange(len(known))
     return {
@@ -130,14 +134,19 @@ def write_finding(record: Record) -> str:
             f"{format_percent(mean)}), {pool['always']} of them on all samples; "
             f"Pearson correlation of {cells}: {words}."
         )
-    return " ".join(said)
+    return " ".join(said) or "No network is clearly better than chance."
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Draw a point for each network."""
-    rows = [{"pool": name} | p for name, pool in record["pools"].items() for p in pool["points"]]
-    titles = ("ζ", "pixels tried until fooled")
-    return draw_panels(rows, "circle", "zeta:Q", "tried:Q", titles=titles)
+    """Draw the paper's figure: success over the accuracy on noisy labels, and over ζ."""
+    rows = [
+        {"gauge": f"against {words}", "x": point[column], "success": point["success"]}
+        for pool in record["pools"].values()
+        for words, column in (("the accuracy on noisy labels", "memorized"), ("ζ", "zeta"))
+        for point in pool["points"]
+    ]
+    titles = ("", "success rate of the attack")
+    return draw_panels(rows, "circle", "x:Q", "success:Q", titles=titles, by="gauge")
 
 
 def is_saturated(pool: Record) -> bool:
@@ -148,6 +157,8 @@ def is_saturated(pool: Record) -> bool:
 def write_brief(record: Record) -> Brief:
     """Return the correlation with ζ; there is no verdict if most networks are always fooled."""
     pools = list(record["pools"].values())
+    if not pools:
+        return Brief("too few networks above chance", None)
     found = pools[0]["pearson"]["success"]["ζ"]
     fooled = ", ".join(f"{p['always']} of {len(p['points'])} always fooled" for p in pools)
     if any(map(is_saturated, pools)) or found[1] is None:

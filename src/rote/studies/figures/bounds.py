@@ -170,7 +170,8 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         if ", parity, " not in name:
             continue
         title = name.replace(", parity", "")
-        for curve, values in found["curves"].items():
+        # Upper bounds first: they are solid in the paper, and the first kind of line is.
+        for curve, values in sorted(found["curves"].items(), key=lambda entry: entry[0] < "upper"):
             bound, _, level = curve.partition(" ")
             rows += [
                 {"pool": title, "steps": step, "value": value}

@@ -13,6 +13,7 @@ from rote.studies.figures.one_sample import (
     count,
     describe_group,
     describe_steps,
+    list_judged,
     make_bar_chart,
 )
 from rote.studies.markdown import format_number, write_table
@@ -163,7 +164,7 @@ def write_finding(record: Record) -> str:
             "to memorize a wrong label, trained on right labels vs. on noisy labels. "
             f"{describe_steps(pool, 'ways')}. {_write_verdict(pool)}"
         )
-    return " ".join(parts)
+    return " ".join(parts) or "No network is clearly better than chance."
 
 
 def _write_verdict(groups: Record) -> str:
@@ -180,9 +181,9 @@ def _holds(group: Record) -> bool:
 
 def write_brief(record: Record) -> Brief:
     """Return the mean steps of both networks at equal calibration."""
-    groups = [of for pool in record["pools"].values() for of in pool.values() if of["pairs"]]
+    groups = list_judged(record, "ways")
     if not groups:
-        return Brief("not known", None)
+        return Brief("too few networks above chance", None)
     found = groups[0]["ways"][SCALED]
     ours = f"{found['clean'][0]:.1f} against {found['noisy'][0]:.1f} steps"
     return Brief(ours, judge_claim(list(map(_holds, groups))))

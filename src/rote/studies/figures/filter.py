@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rote.selection import percentile
 from rote.studies.chart import filter_pairs
 from rote.studies.checkpoints import (
     ALL_RUNS,
@@ -44,6 +45,8 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record:
     }
     found["best_survives"] = is_best_resistant(candidates)
     names = {"train": "train_accuracy", "test": TRUTH, "zeta": ZETA}
+    known = candidates.known(*names.values())
+    found["median"] = percentile(candidates.values(ZETA)[known], 50) if known.any() else None
     found["points"] = sample(candidates, names, most=300, pool=pool)
     return found
 
@@ -131,8 +134,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     """Draw the paper's figure: all checkpoints, and those with ζ below its median."""
     shown = {}
     for name, pool in record["pools"].items():
-        middle = sorted(point["zeta"] for point in pool["points"])[(len(pool["points"]) - 1) // 2]
-        points = [{**point, "kept": point["zeta"] <= middle} for point in pool["points"]]
+        points = [{**point, "kept": point["zeta"] <= pool["median"]} for point in pool["points"]]
         shown[name] = (points, {"all": pool["before_pearson"][0], "kept": pool["after_pearson"][0]})
     return filter_pairs(shown)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.selection import correlate
-from rote.studies.chart import draw_panels
+from rote.studies.chart import draw_jumps
 from rote.studies.checkpoints import DRAWS, NOISY, ZETA, correlate_columns, list_values, sample
 from rote.studies.markdown import format_interval, format_number, format_percent, write_table
 from rote.studies.study import Brief, Record, Study, judge_claim, match_group, measure_by_pool
@@ -53,7 +53,25 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
             for kind in _SHOWN
             if (kinds == kind).any()
         },
+        "jumps": {
+            kind: _list_jumps(candidates, np.flatnonzero(sharp & (kinds == kind)), rises)
+            for kind in _SHOWN
+        },
     }
+
+
+def _list_jumps(
+    candidates: Candidates, places: np.ndarray, rises: dict[str, np.ndarray]
+) -> list[Record]:
+    """Return ζ, training accuracy and cause of sharp rises."""
+    zeta, train = candidates.values(ZETA), candidates.values("train_accuracy")
+    right, wrong = rises["right labels"], rises["wrong labels"]
+    return [
+        {"zeta": float(f"{zeta[place]:.4g}"), "accuracy": float(f"{train[place]:.4g}")}
+        | {"cause": "right labels" if right[place] > wrong[place] else "wrong labels"}
+        for place in places
+        if np.isfinite(zeta[place])
+    ]
 
 
 def _compute_rises(candidates: Candidates, column: str) -> np.ndarray:
@@ -74,7 +92,8 @@ def _correlate_rises(
 
 def write_text(record: Record) -> str:
     """Return a row for each pool."""
-    return write_table(
+    note = "Stars in the figure are sharp rises, in the color of the labels that rose most."
+    table = write_table(
         "pool",
         [
             *("sharp rises", "of which from right labels", "of which from wrong labels"),
@@ -91,6 +110,7 @@ def write_text(record: Record) -> str:
             for name, pool in record["pools"].items()
         },
     )
+    return f"{note}\n\n{table}"
 
 
 def write_finding(record: Record) -> str:
@@ -121,16 +141,21 @@ def write_brief(record: Record) -> Brief:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Draw the paper's figure: accuracies against ζ, a panel for each objective."""
-    rows = [
-        {"pool": f"{name}, {kind}", "zeta": point["zeta"], "accuracy": point[subset], "on": subset}
-        for name, pool in record["pools"].items()
-        for kind, points in pool["points"].items()
-        for point in points
-        for subset in _SUBSETS
-    ]
-    titles = ("ζ", "training accuracy")
-    return draw_panels(rows, "circle", "zeta:Q", "accuracy:Q", titles=titles, color="on:N")
+    """Draw the paper's figure: accuracies against ζ by objective, sharp rises as stars."""
+    points = {
+        kind: [
+            {"zeta": point["zeta"], "accuracy": point[subset], "on": subset}
+            for pool in record["pools"].values()
+            for point in pool["points"].get(kind, [])
+            for subset in _SUBSETS
+        ]
+        for kind in _SHOWN
+    }
+    jumps = {
+        kind: [jump for pool in record["pools"].values() for jump in pool["jumps"][kind]]
+        for kind in _SHOWN
+    }
+    return draw_jumps(points, jumps)
 
 
 STUDY = Study(

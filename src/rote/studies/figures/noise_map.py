@@ -65,10 +65,22 @@ def write_finding(record: Record) -> str:
         for size, lead in pool["lead"].items()
         if lead is not None
     ]
-    ahead = [cell for cell in cells if cell[2] > 0]
-    where = sorted({(rate, size) for rate, size, _ in ahead})
-    said = ", ".join(f"{rate:.0%} and {size}" for rate, size in where) or "nowhere"
-    return f"The ζ filter is ahead in {len(ahead)} of {len(cells)} cells (noise, size): {said}."
+    ahead = sum(lead > 0 for *_, lead in cells)
+    said = [_count_ahead(cells, rate) for rate in sorted({rate for rate, *_ in cells})]
+    return (
+        f"The ζ filter is ahead of noisy validation in {ahead} of {len(cells)} cells (pools and "
+        f"sizes): {'; '.join(said)}."
+    )
+
+
+def _count_ahead(cells: list[tuple[float, int, float]], rate: float) -> str:
+    """Describe for one noise level in how many pools the filter is ahead, by size."""
+    leads: dict[int, list[bool]] = {}
+    for level, size, lead in sorted(cells):
+        if level == rate:
+            leads.setdefault(size, []).append(lead > 0)
+    each = ", ".join(f"{sum(held)} of {len(held)} at n = {size}" for size, held in leads.items())
+    return f"{100 * rate:.0f} % noise {each}"
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -96,8 +108,11 @@ def write_brief(record: Record) -> Brief:
     ]
     there = [lead > 0 for rate, size, lead in cells if rate >= _HIGH and size <= _SMALL]
     ahead = sum(lead > 0 for _, _, lead in cells)
-    ours = f"ahead in {ahead} of {len(cells)} cells, in {sum(there)} of {len(there)} of these"
-    return Brief(ours, judge_claim(there))
+    ours = (
+        f"ahead in {ahead} of {len(cells)} cells; from {_HIGH:.0%} noise on, with at most {_SMALL} "
+        f"labels, in {sum(there)} of {len(there)}"
+    )
+    return Brief(ours.replace("%", " %"), judge_claim(there))
 
 
 STUDY = Study(

@@ -120,13 +120,13 @@ def write_finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Draw the paper's figure: solid ζ and dashed accuracy on noisy labels, by architecture."""
+    """Draw the paper's figure: solid accuracy on noisy labels, dashed ζ, by architecture."""
     rows = [
         {"pool": name, "architecture": found["architecture"], "step": step}
         | {"curve": curve, "value": value}
         for name, pool in record["pools"].items()
         for found in pool["curves"]
-        for curve in ("ζ", "accuracy on noisy labels")
+        for curve in ("accuracy on noisy labels", "ζ")
         for step, value in zip(found["step"], found[curve], strict=True)
     ]
     return draw_panels(

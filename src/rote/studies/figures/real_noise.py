@@ -15,6 +15,7 @@ STUDY = replace(
     "point ahead: its wrong labels come from keyword rules, which networks with low ζ learn as "
     "well. On CIFAR-10N, a few diverged runs (tracking) raise the mean of ζ, so Region 2 is "
     "nearly empty.",
-    cause_at_medium="All networks of this pool memorize in the end, and training accuracy and ζ "
-    "rise together. Region 1 has too few checkpoints for a statement.",
+    cause_at_medium="With the labels `worse`, networks memorize in the end, and training accuracy "
+    "and ζ rise together, so that few checkpoints are in Region 1 ([regions](regions-medium.md)). "
+    "The numbers of the paper are those of the labels `aggre`.",
 )

@@ -14,8 +14,9 @@ from rote.studies.checkpoints import (
     ZETA,
     average_known,
     correlate_by_group,
+    sample,
 )
-from rote.studies.markdown import count_pools, format_number, write_group_tables
+from rote.studies.markdown import capitalize, count_pools, format_number, write_group_tables
 from rote.studies.networks import NETWORKS
 from rote.studies.study import Brief, Record, Study, is_for_rules, judge_claim, measure_by_pool
 
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
 
+_SELC, _PMV = "loss-mixture gap (SELC)", "accuracy drop (PMV)"
 PLAIN_NAME = "plain relative ζ"
 SIGNALS = {
     "ζ": ZETA,
     PLAIN_NAME: PLAIN,
-    "loss-mixture gap (SELC)": "selc",
-    "accuracy drop (PMV)": "pmv",
+    _SELC: "selc",
+    _PMV: "pmv",
     "gradient-weight alignment (GWA)": "gwa",
     "gradient disparity": "gradient_disparity",
     "changed predictions (LabelWave)": "label_wave",
@@ -37,15 +39,25 @@ SIGNALS = {
 }
 
 
+_SHOWN = (_PMV, _SELC, "ζ")
+"""The signals in the figure of the paper."""
+_DRAWN = 200
+
+
 def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
     """Return the correlation of every recorded signal with memorization, by group of runs."""
     if not candidates.known(NOISY).any():
         return None
-    found: dict[str, dict[str, list[float | None]]] = {}
+    found: dict[str, Any] = {}
     for name, column in SIGNALS.items():
         if candidates.known(column).any():
             for group, value in correlate_by_group(pool, candidates, column, NOISY).items():
                 found.setdefault(group, {})[name] = value
+    found["points"] = {
+        name: sample(candidates, {"x": SIGNALS[name], "memorized": NOISY}, pool=pool, most=_DRAWN)
+        for name in _SHOWN
+        if candidates.known(SIGNALS[name], NOISY).any()
+    }
     return found
 
 
@@ -70,17 +82,19 @@ def _average_pools(record: Record, group: str) -> dict[str, tuple[float, int]]:
 def write_finding(record: Record) -> str:
     """Return means over pools, strongest first, with the number of pools if some lack a signal."""
     said = []
+    shown: dict[str, tuple[float, int]] = {}
     for group in (ALL_RUNS, NORM):
         means = _average_pools(record, group)
-        if not means:
+        if not means or means == shown:
             continue
+        shown = means
         most = max(count for _, count in means.values())
         each = ", ".join(
-            f"{name} {format_number(mean)}{'' if count == most else f' (in {count} pools)'}"
+            f"{name} {format_number(mean)}{'' if count == most else f' (in {count} of them)'}"
             for name, (mean, count) in means.items()
         )
-        words = "ζ is" if _is_zeta_first(means) else "ζ is not"
-        said.append(f"{group}: {each}; {words} the strongest of the signals")
+        words = "one of ζ is" if _is_zeta_first(means) else "no ζ is"
+        said.append(f"{capitalize(group)}: {each}; apart from training accuracy, {words} strongest")
     pools = record["pools"]
     return (
         f"Mean Pearson with the accuracy on noisy labels, {count_pools(pools)}. {'. '.join(said)}."
@@ -88,34 +102,42 @@ def write_finding(record: Record) -> str:
 
 
 def _is_zeta_first(means: dict[str, tuple[float, int]]) -> bool:
-    """Return whether ζ is first; training accuracy does not count as a signal of memorization."""
+    """Return whether ζ is first, and rises; training accuracy does not count as a signal."""
     first = next(name for name in means if name != "training accuracy")
-    return first in ("ζ", PLAIN_NAME)
+    return first in ("ζ", PLAIN_NAME) and means[first][0] > 0
 
 
 def write_brief(record: Record) -> Brief:
-    """Return the paper's three signals, among networks with batch norm."""
+    """Return the paper's three signals, among networks with batch norm.
+
+    There, the accuracy drop rises slightly with memorization, and the loss mixture falls.
+    """
     means = _average_pools(record, NORM) or _average_pools(record, ALL_RUNS)
     if "ζ" not in means:
         return Brief("not known", None)
-    short = {"accuracy drop (PMV)": "accuracy drop", "loss-mixture gap (SELC)": "loss mixture"}
+    short = {_PMV: "accuracy drop", _SELC: "loss mixture"}
     each = [
         f"{words} {format_number(means[name][0])}" for name, words in short.items() if name in means
     ]
+    falls = [means[name][0] < 0 for name in (_SELC,) if name in means]
+    rises = [means[name][0] >= 0 for name in (_PMV,) if name in means]
     every = _is_zeta_first(_average_pools(record, ALL_RUNS))
     ours = ", ".join([*each, f"ζ {format_number(means['ζ'][0])}"])
-    return Brief(ours, judge_claim([_is_zeta_first(means), every]))
+    return Brief(ours, judge_claim([_is_zeta_first(means), every, *falls, *rises]))
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Draw a bar for each signal: the mean over pools, for both kinds of networks."""
+    """Draw the paper's figure: the accuracy on noisy labels over each of its signals."""
     rows = [
-        {"pool": group, "signal": name, "pearson": mean}
-        for group in (NORM, ALL_RUNS)
-        for name, (mean, _) in _average_pools(record, group).items()
+        {"signal": name, **point}
+        for name in _SHOWN
+        for pool in record["pools"].values()
+        for point in pool["points"].get(name, [])
     ]
-    titles = ("mean Pearson, accuracy on noisy labels", "")
-    return draw_panels(rows, "bar", "pearson:Q", "signal:N", titles=titles)
+    titles = ("", "accuracy on noisy labels")
+    return draw_panels(
+        rows, "circle", "x:Q", "memorized:Q", titles=titles, by="signal", color="architecture:N"
+    )
 
 
 STUDY = Study(

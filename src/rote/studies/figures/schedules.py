@@ -1,9 +1,11 @@
 """ζ and memorization under each learning rate schedule."""
 
-from rote.studies.settings import make_setting_study
+from dataclasses import replace
+
+from rote.studies.settings import draw_by_architecture, make_setting_study
 from rote.studies.study import is_broad
 
-STUDY = make_setting_study(
+_STUDY = make_setting_study(
     lambda spec: spec.schedule.name,
     "schedules",
     "ζ tracks memorization under each schedule",
@@ -13,3 +15,4 @@ STUDY = make_setting_study(
     "the learning rate of 0.1, at which perceptrons diverge on CIFAR. Its last steps change "
     "little, while memorization remains.",
 )
+STUDY = replace(_STUDY, draw=draw_by_architecture)

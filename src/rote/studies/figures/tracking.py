@@ -17,6 +17,7 @@ from rote.studies.checkpoints import (
     average_known,
     correlate_by_group,
     correlate_columns,
+    describe_recipe,
     find_diverged,
     group_runs,
     sample,
@@ -36,7 +37,6 @@ from rote.studies.study import (
 if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
-    from rote.workloads import RunSpec
 
 _ENOUGH, _SOME = 0.7, 0.4
 _DRAWN = 300
@@ -48,7 +48,7 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
         return None
     groups = group_runs(pool, candidates)
     among = groups.get(NORM, groups[ALL_RUNS])
-    recipes = np.array([_describe_recipe(pool.specs[run]) for run in candidates.runs])
+    recipes = np.array([describe_recipe(pool.specs[run]) for run in candidates.runs])
     within = {
         str(r): correlate_columns(
             candidates, ZETA, NOISY, among=among & (recipes == r)[candidates.run]
@@ -71,18 +71,6 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
             among=~diverged[candidates.run],
         ),
     }
-
-
-def _describe_recipe(spec: RunSpec) -> str:
-    optimizer, schedule, data = spec.optimizer, spec.schedule, spec.data
-    parts = [f"{optimizer.name} {optimizer.lr:g}", schedule.name]
-    if hasattr(optimizer, "momentum"):
-        parts[0] += f" momentum {optimizer.momentum:g}"
-    if (length := getattr(schedule, "t_max", None)) is not None:
-        parts[1] += f" {length}"
-    if data.crop or data.flip:
-        parts.append(" and ".join(["crops"] * bool(data.crop) + ["flips"] * data.flip))
-    return ", ".join(parts)
 
 
 def write_text(record: Record) -> str:
@@ -123,10 +111,7 @@ def write_finding(record: Record) -> str:
     pools = list(record["pools"].values())
     said = [
         f"Mean Pearson of ζ with the accuracy on noisy labels over {count_pools(pools)}: "
-        f"{format_number(_average_pools(pools, ALL_RUNS))} over all runs, "
-        f"{format_number(_average_pools(pools, NORM))} over those with batch norm, "
-        f"{format_number(_average_pools(pools, NO_NORM))} over those without batch norm, where "
-        f"{sum(pool['diverged'] for pool in pools)} diverged runs are left out."
+        f"{format_number(_average_pools(pools, ALL_RUNS))} over all runs{_write_groups(pools)}."
     ]
     half = {name: pool for name, pool in record["pools"].items() if pool["is_half"]}
     if half:
@@ -136,6 +121,18 @@ def write_finding(record: Record) -> str:
         )
         said.append(f"With half of the labels resampled and batch norm: {each} (paper: 0.88).")
     return " ".join(said)
+
+
+def _write_groups(pools: list[Record]) -> str:
+    """Return the means by batch norm; nothing if every network has it."""
+    without = _average_pools(pools, NO_NORM)
+    if without is None:
+        return ", all of which have batch norm"
+    return (
+        f", {format_number(_average_pools(pools, NORM))} over those with batch norm, "
+        f"{format_number(without)} over those without batch norm, where "
+        f"{sum(pool['diverged'] for pool in pools)} diverged runs are left out"
+    )
 
 
 def write_brief(record: Record) -> Brief:
