@@ -25,6 +25,7 @@ from rote.studies.figures import calibration, one_sample
 from rote.studies.figures.calibration import HALF, PREDICTED, SCALED, equalize_calibration
 from rote.studies.figures.one_sample import KINDS, RIGHT, WRONG, WRONG_SEEN
 from rote.studies.networks import (
+    CURVE,
     MOST_STEPS,
     RATE,
     count_steps_on_one,
@@ -180,6 +181,16 @@ def test_steps_are_averaged_over_samples_and_then_over_networks() -> None:
         both = [list(zip(*pair["steps"][kind], strict=True)) for pair in made]  # type: ignore[index]
         later = fmean(clean > noisy for pair in both for clean, noisy in pair)
         assert found[kind]["clean_later"] == pytest.approx(later)
+
+
+def test_curves_give_the_share_of_samples_that_are_memorized_so_far() -> None:
+    steps = {kind: [[0, 3, 9], [1, 1, MOST_STEPS]] for kind in KINDS}
+    made = [{**made_pair(np.random.default_rng(0), KINDS), "steps": steps}]
+    curves = one_sample._group(made)["kinds"][WRONG_SEEN]["curves"]
+    after = dict(zip(CURVE, zip(curves["clean"], curves["noisy"], strict=True), strict=True))
+    thirds = {0: (1, 0), 1: (1, 2), 2: (1, 2), 4: (2, 2), 8: (2, 2), 16: (3, 2), 512: (3, 2)}
+    for steps, (clean, noisy) in thirds.items():
+        assert after[steps] == pytest.approx((clean / 3, noisy / 3))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,9 @@ NETWORKS = "networks"
 RATE, MOST_STEPS = 1e-3, 1000
 """The learning rate of the plain steps on one sample, and their maximum number."""
 
+CURVE = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""After how many of these steps curves say which share of samples is memorized."""
+
 ALL = "all"
 NEAR_CHANCE = 0.2
 """Twice the accuracy of guessing among the ten classes of all pools of networks."""
@@ -166,6 +169,18 @@ def count_steps_on_one(
         **how,
     )
     return MOST_STEPS if found.steps is None else found.steps
+
+
+def compute_curves(steps: np.ndarray) -> Record:
+    """Return the share of samples that are memorized after the steps of ``CURVE``.
+
+    Args:
+        steps: of shape (pairs, 2 for clean and noisy, samples).
+    """
+    return {
+        side: [float((steps[:, place] <= most).mean()) for most in CURVE]
+        for place, side in enumerate(("clean", "noisy"))
+    }
 
 
 def average_with_interval(values: np.ndarray) -> list[float | None]:

@@ -14,13 +14,14 @@ from rote.studies.figures.one_sample import (
     describe_group,
     describe_steps,
     list_judged,
-    make_bar_chart,
+    make_curves,
 )
 from rote.studies.markdown import format_number, write_table
 from rote.studies.networks import (
     ALL,
     NETWORKS,
     average_with_interval,
+    compute_curves,
     count_steps_on_one,
     load_pairs,
     measure_by_group,
@@ -120,19 +121,23 @@ def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
 
 def _group(found: list[Record]) -> Record:
     """Return means over pairs, with intervals."""
-    steps = {way: np.array([pair["steps"][way] for pair in found]).mean(axis=2) for way in WAYS}
+    steps = {way: np.array([pair["steps"][way] for pair in found]) for way in WAYS}
     return {
         "pairs": len(found),
         "errors": np.mean([pair["errors"] for pair in found], axis=0).tolist(),
         "temperatures": np.mean([pair["temperatures"] for pair in found], axis=0).tolist(),
-        "ways": {
-            way: {
-                "clean": average_with_interval(values[:, 0]),
-                "noisy": average_with_interval(values[:, 1]),
-                "difference": average_with_interval(values[:, 0] - values[:, 1]),
-            }
-            for way, values in steps.items()
-        },
+        "ways": {way: _summarize_steps(of_way) for way, of_way in steps.items()},
+    }
+
+
+def _summarize_steps(steps: np.ndarray) -> Record:
+    """Return an array of shape (pairs, 2 for clean and noisy, samples)."""
+    clean, noisy = steps.mean(axis=2).T
+    return {
+        "clean": average_with_interval(clean),
+        "noisy": average_with_interval(noisy),
+        "difference": average_with_interval(clean - noisy),
+        "curves": compute_curves(steps),
     }
 
 
@@ -196,7 +201,7 @@ STUDY = Study(
     text=write_text,
     finding=write_finding,
     wants=match_group(NETWORKS),
-    draw=make_bar_chart("ways"),
+    draw=make_curves("ways"),
     paper=("fig:calibration",),
     examine=examine,
     cause="The groups of pairs are those of the study of one sample. Compared with networks that "

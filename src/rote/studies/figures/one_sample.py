@@ -11,10 +11,12 @@ from rote.studies.chart import draw_panels
 from rote.studies.markdown import NOTHING, format_percent, write_table
 from rote.studies.networks import (
     ALL,
+    CURVE,
     MOST_STEPS,
     NETWORKS,
     RATE,
     average_with_interval,
+    compute_curves,
     count_steps_on_one,
     draw_wrong_labels,
     load_pairs,
@@ -105,6 +107,7 @@ def _summarize_steps(steps: np.ndarray) -> Record:
         "clean_later": float((steps[:, 0] > steps[:, 1]).mean()),
         "noisy_later": float((steps[:, 0] < steps[:, 1]).mean()),
         "never": [float((steps[:, side] >= MOST_STEPS).mean()) for side in (0, 1)],
+        "curves": compute_curves(steps),
     }
 
 
@@ -200,23 +203,38 @@ def _is_sooner(kinds: Record) -> bool:
     return high is not None and bool(high < 0)
 
 
-def make_bar_chart(kinds: str, only: tuple[str, ...] | None = None) -> Callable[[Record], Any]:
-    """Return a function that draws a bar for each kind and training, in a panel per group."""
+def make_curves(kinds: str, only: tuple[str, ...] | None = None) -> Callable[[Record], Any]:
+    """Return a function that draws the share of memorized samples over steps, as the paper does.
+
+    One panel for each group of pairs; solid and dashed lines are kinds of samples or of counting.
+    """
 
     def draw(record: Record) -> Any:  # noqa: ANN401
         rows = [
             {
-                "pool": describe_group(group, numbers),
-                "bar": f"{kind}: {side}",
-                "steps": found[key][0],
+                "group": describe_group(group, numbers),
+                "trained": f"trained on {labels} labels",
+                "kind": kind,
+                "steps": steps,
+                "share": share,
             }
             for pool in record["pools"].values()
             for group, numbers in pool.items()
             for kind, found in numbers[kinds].items()
             if only is None or kind in only
-            for key, side in (("clean", "right-trained"), ("noisy", "noisy-trained"))
+            for side, labels in (("clean", "right"), ("noisy", "noisy"))
+            for steps, share in zip(CURVE, found["curves"][side], strict=True)
         ]
-        return draw_panels(rows, "bar", "steps:Q", "bar:N", titles=("mean steps", ""))
+        return draw_panels(
+            rows,
+            "line",
+            "steps:O",
+            "share:Q",
+            titles=("steps on one sample", "share of samples memorized"),
+            by="group",
+            color="trained:N",
+            dash="kind:N",
+        )
 
     return draw
 
@@ -252,10 +270,10 @@ STUDY = Study(
     text=write_text,
     finding=write_finding,
     wants=match_group(NETWORKS),
-    draw=make_bar_chart("kinds"),
+    draw=make_curves("kinds", (WRONG_SEEN, RIGHT)),
     views={
         "fig:motivclean": View(
-            make_bar_chart("kinds", (RIGHT,)), lambda record: _judge(record, RIGHT, _is_sooner)
+            make_curves("kinds", (RIGHT,)), lambda record: _judge(record, RIGHT, _is_sooner)
         )
     },
     paper=("fig:motiv", "fig:motiv2", "fig:motivclean"),
