@@ -135,7 +135,8 @@ def _judge(subject: Subject, way: str, plain: dict[str, Any], after: float) -> O
 def _train_and_step(subject: Subject, way: str, stepped: list[Tensor]) -> dict[str, Any]:
     """Run the training, and then the step that a probe only tries, taken for good."""
     found = _train(subject, way)
-    before = _step(subject, _random_labels(subject), way)
+    with torch.compiler.set_stance("force_eager"):  # a probe compiles nothing
+        before = _step(subject, _random_labels(subject), way)
     for place, parameter in zip(stepped, subject.model.parameters(), strict=True):
         place.copy_(parameter.detach())
     return {"traces": found, "before": before}

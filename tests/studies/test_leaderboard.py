@@ -140,7 +140,7 @@ def test_the_page_begins_with_what_a_reader_wants(record: Any) -> None:
     assert "An epoch of training takes 1.50 s." in short
     assert "| last checkpoint |" in short
     assert "| noisy validation, n = 512 (1 pools) |" in text
-    assert "small-0 hold out fewer samples" in " ".join(text.split())
+    assert "small-0 holds out fewer samples" in " ".join(text.split())
 
 
 def test_the_page_shows_where_dawid_skene_collapses(record: Any) -> None:

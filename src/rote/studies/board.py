@@ -196,8 +196,9 @@ def _compare_in_fewer_pools(record: Record, group: str) -> Iterator[str]:
         }
         said = ", ".join(f"{other} {mean:.1f}" for other, mean in means.items())
         left = [pool for pool in record["groups"][group] if pool not in row["of"]]
+        hold = "holds" if len(left) == 1 else "hold"
         yield (
-            f"\nThe row of {name} is the mean over {len(rows)} pools: {', '.join(left)} hold out "
+            f"\nThe row of {name} is the mean over {len(rows)} pools: {', '.join(left)} {hold} out "
             f"fewer samples. Over the same pools, regret per run: {said}."
         )
 
