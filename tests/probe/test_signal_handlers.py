@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import rote
+from rote.snapshot import hold_signals
 from rote.snapshot.fingerprint import find_differences, take_fingerprint
 from tests.cases import CLASSES, build_case, images
 
@@ -77,6 +79,25 @@ def test_a_signal_while_the_probe_restores_waits(
         tracker.probe()
     monkeypatch.undo()
     assert find_differences(before, take_fingerprint(model, optimizer)) == []
+
+
+@pytest.mark.parametrize("strikes", [1, 2, 3, 4])
+def test_signals_while_handlers_are_restored_leave_none_of_ours_behind(
+    monkeypatch: pytest.MonkeyPatch, strikes: int
+) -> None:
+    own = [signal.getsignal(number) for number in SIGNALS]
+    left, install = iter(range(strikes)), signal.signal
+
+    def strike_first(number: int, handler: Any) -> object:
+        if handler in own and next(left, None) is not None:
+            signal.raise_signal(number)
+        return install(number, handler)
+
+    monkeypatch.setattr(signal, "signal", strike_first)
+    with pytest.raises(Preempted), hold_signals():
+        pass
+    assert next(left, None) is None
+    assert [signal.getsignal(number) for number in SIGNALS] == own
 
 
 def test_resistance_stops_at_the_next_step() -> None:

@@ -177,12 +177,20 @@ class HeldSignals:
         """Restore the handlers and run those of signals that have arrived."""
         self._is_holding = False
         try:
+            self._restore_handlers()
+        finally:
+            self.run_handlers()
+
+    def _restore_handlers(self) -> None:
+        """Restore all handlers, also if those of signals that arrive meanwhile raise."""
+        try:
             for number, handler in self.handlers.items():
                 # The block may have installed a handler of its own.
                 if signal.getsignal(number) == self.receive:
                     signal.signal(number, handler)
-        finally:
-            self.run_handlers()
+        except BaseException:
+            self._restore_handlers()  # what is left
+            raise
 
 
 _holding: list[HeldSignals] = []

@@ -282,8 +282,8 @@ STUDY = Study(
     "to compare optimizers, separates these pools less well.",
     brief=write_brief,
     cause_at_medium=(
-        "Region 1 is the best region where it can be judged, but it holds few checkpoints, and worse "
-        "ones than that of an oracle ([oracle-regions](oracle-regions-medium.md)). "
+        "Region 1 is the best region where it can be judged, but it holds few checkpoints, and "
+        "worse ones than that of an oracle ([oracle-regions](oracle-regions-medium.md)). "
         "Both thresholds are means, and networks that memorize raise them. Their training accuracy "
         "is high, so most checkpoints that an oracle would choose are below the mean and fall into "
         "Region 3 (last table). On CIFAR-10 these are mainly the networks trained with random "
