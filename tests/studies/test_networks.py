@@ -189,8 +189,8 @@ def test_curves_give_the_share_of_samples_that_are_memorized_so_far() -> None:
     curves = one_sample._group(made)["kinds"][WRONG_SEEN]["curves"]
     after = dict(zip(CURVE, zip(curves["clean"], curves["noisy"], strict=True), strict=True))
     thirds = {0: (1, 0), 1: (1, 2), 2: (1, 2), 4: (2, 2), 8: (2, 2), 16: (3, 2), 512: (3, 2)}
-    for steps, (clean, noisy) in thirds.items():
-        assert after[steps] == pytest.approx((clean / 3, noisy / 3))
+    for count, (clean, noisy) in thirds.items():
+        assert after[count] == pytest.approx((clean / 3, noisy / 3))
 
 
 @pytest.mark.parametrize(

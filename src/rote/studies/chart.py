@@ -174,8 +174,8 @@ def _make_axis(
         return kind(field, title=title, sort=None, axis=alt.Axis(labelAngle=0, labelLimit=260))
     scale = alt.Scale(zero=begins_at_0)
     if field.endswith(":O"):
-        overlap = {"labelOverlap": "greedy", "labelSeparation": 4}
-        return kind(field, title=title, axis=alt.Axis(labelAngle=0, **overlap))
+        steps = alt.Axis(labelAngle=0, labelOverlap="greedy", labelSeparation=4)
+        return kind(field, title=title, axis=steps)
     # Labels like 2,000 touch in a narrow panel before Vega's own measure of overlap sees it.
     axis = alt.Axis(tickCount=ticks, labelOverlap="greedy", labelSeparation=8)
     return kind(field, title=title, axis=axis, scale=scale)
