@@ -15,6 +15,7 @@ from rote.store.files import (
     WriterLock as WriterLock,
     compute_checksums as compute_checksums,
     is_locked as is_locked,
+    read_plain as read_plain,
     replace_file as replace_file,
     write_whole as write_whole,
 )

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError
+from rote.store.files import read_plain
 from rote.store.run_status import WORKLOAD_FILE
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def read_data_file(run: Path | str) -> dict[str, str] | None:
     from pathlib import Path
 
     try:
-        found = json.loads((Path(run) / WORKLOAD_FILE).read_bytes())["data_file"]
+        found = json.loads(read_plain(Path(run) / WORKLOAD_FILE))["data_file"]
         return {name: str(found[name]) for name in ("path", "stamp", "content")}
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None

@@ -283,7 +283,7 @@ def find_checkpoint(run: Path, step: int) -> Path | None:
     if saved is not None:
         return saved
     try:
-        named = json.loads((run / CHECKPOINTS_FILE).read_bytes())
+        named = json.loads(read_plain(run / CHECKPOINTS_FILE))
         found = run / named[str(step)]
         return found if found.exists() else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):  # none, or damaged

@@ -39,6 +39,7 @@ from rote.store import (
     flatten_tables,
     has_changed,
     read_data_file,
+    read_plain,
     read_run,
     replace_file,
     write_whole,
@@ -336,7 +337,9 @@ def read_workload(run: Path) -> dict[str, Any]:
     """
     file = run / WORKLOAD_FILE
     try:
-        contents = json.loads(file.read_bytes())
+        contents = json.loads(read_plain(file))
+    except CorruptRunError:
+        raise
     except FileNotFoundError:
         raise InputError(
             f"{run} is not a run of `rote train`: it has no {WORKLOAD_FILE}. Load its weights into "
@@ -368,7 +371,7 @@ def read_division(run: Path) -> dict[str, Array]:
         CorruptRunError: if ``labels.npz`` is missing or damaged.
     """
     try:
-        with np.load(run / LABELS_FILE) as found:
+        with np.load(BytesIO(read_plain(run / LABELS_FILE))) as found:
             return {name: found[name] for name in found.files}
     except DAMAGED_ARRAYS as error:
         raise CorruptRunError(f"{run / LABELS_FILE} is missing or damaged: {error}.") from error

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.extras import require
-from rote.store import DAMAGED_ARRAYS
+from rote.store import DAMAGED_ARRAYS, read_plain
 from rote.workloads.data.arrays import ArrayFile
 from rote.workloads.data.catalog import CATALOG
 from rote.workloads.data.dataset import Array, Dataset
@@ -145,7 +146,7 @@ def _view_file(path: Path) -> SampleView:
 def _check_same(dataset: Dataset, file: Path) -> None:
     """Refuse data whose labels differ from the recorded ones."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with np.load(BytesIO(read_plain(file)), allow_pickle=False) as arrays:
             rows, labels = arrays["rows"], arrays["labels"]
             wrong = arrays["wrong"] if "wrong" in arrays.files else None
     except DAMAGED_ARRAYS as error:
