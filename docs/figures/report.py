@@ -1,6 +1,6 @@
 """The gallery's picture of a report, from committed runs: ``python docs/figures/report.py``.
 
-It is the page of the runs of README's picture and ten others. Needs Playwright and Chromium.
+It is the page of all runs of the pool of README's picture. Needs Playwright and Chromium.
 """
 
 import shutil

@@ -5,6 +5,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -290,18 +291,14 @@ def _take_preset(measured: "Iterator[tuple[str, Any]]", name: str | None) -> "tu
 
     first = next(measured)
     label = None if name is None else find_label(name)
-    if label is None or restrict_record(first[1], PAPER[label], first[0]) is not None:
+    if label is None:
         return first
-    with_data = (
-        (preset, record)
-        for preset, record in measured
-        if restrict_record(record, PAPER[label], preset) is not None
-    )
-    found = next(with_data, None)
-    if found is None:
-        shown = PAPER[label]
-        say(f"{shown.number} ({shown.what}): not trained yet. The study on other data:", err=True)
-    return found or first
+    shown = PAPER[label]
+    for preset, record in chain([first], measured):
+        if restrict_record(record, shown, preset) is not None:
+            return preset, record
+    say(f"{shown.number} ({shown.what}): not trained yet. The study on other data:", err=True)
+    return first
 
 
 def _select_figure(measured: "Any", name: str | None, preset: str) -> "Any":  # noqa: ANN401

@@ -193,6 +193,20 @@ def _split_into_facets(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  #
     )
 
 
+def draw_memorization(pools: Mapping[str, Mapping[str, Any]], zeta: str = "ζ") -> Any:  # noqa: ANN401
+    """Draw the accuracy on noisy labels over ζ: a point for each checkpoint, by architecture.
+
+    Args:
+        pools: by name, with ``points``.
+        zeta: the title of the axis of ζ.
+    """
+    rows = [{"pool": name, **point} for name, pool in pools.items() for point in pool["points"]]
+    titles = (zeta, "accuracy on noisy labels")
+    return draw_panels(
+        rows, "circle", "zeta:Q", "memorized:Q", titles=titles, color="architecture:N"
+    )
+
+
 class Plane(NamedTuple):
     """Checkpoints between two means, which divide them into four regions.
 

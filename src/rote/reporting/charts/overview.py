@@ -197,7 +197,7 @@ class OverviewChart:
 def describe_overview(record: OverviewRecord) -> str:
     """Describe what happens after the selected step; empty if little is known."""
     if record.step == record.last:
-        return "The selected step is the last one: there is no sign of memorization to avoid."
+        return "The selected step is the last one of its run: no sign of memorization to avoid."
     train, estimate = (
         record.change_after(name) for name in ("train_accuracy", "estimated_accuracy")
     )

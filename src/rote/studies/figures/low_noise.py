@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rote.studies.chart import draw_panels
+from rote.studies.chart import draw_memorization
 from rote.studies.checkpoints import (
     NOISY,
     PLAIN,
@@ -15,14 +15,7 @@ from rote.studies.checkpoints import (
 )
 from rote.studies.figures import oracle_regions
 from rote.studies.markdown import format_interval, format_number, write_table
-from rote.studies.study import (
-    Brief,
-    Record,
-    Study,
-    View,
-    judge_claim,
-    measure_by_pool,
-)
+from rote.studies.study import Brief, Record, Study, View, judge_claim, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -80,15 +73,7 @@ def write_brief(record: Record) -> Brief:
 
 def draw(record: Record) -> Any:  # noqa: ANN401
     """Draw the accuracy on noisy labels over ζ, a color for each architecture."""
-    rows = [
-        {"pool": name, **point}
-        for name, pool in record["pools"].items()
-        for point in pool["points"]
-    ]
-    titles = ("ζ", "accuracy on noisy labels")
-    return draw_panels(
-        rows, "circle", "zeta:Q", "memorized:Q", titles=titles, color="architecture:N"
-    )
+    return draw_memorization(record["pools"])
 
 
 def draw_regions(record: Record) -> Any:  # noqa: ANN401

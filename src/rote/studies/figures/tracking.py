@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.studies.chart import draw_panels
+from rote.studies.chart import draw_memorization
 from rote.studies.checkpoints import (
     ALL_RUNS,
     NO_NORM,
@@ -153,15 +153,7 @@ def write_brief(record: Record) -> Brief:
 
 def draw(record: Record) -> Any:  # noqa: ANN401
     """Draw the paper's figure: a point for each checkpoint, a color for each architecture."""
-    rows = [
-        {"pool": name, **point}
-        for name, pool in record["pools"].items()
-        for point in pool["points"]
-    ]
-    titles = ("ζ (without diverged runs)", "accuracy on noisy labels")
-    return draw_panels(
-        rows, "circle", "zeta:Q", "memorized:Q", titles=titles, color="architecture:N"
-    )
+    return draw_memorization(record["pools"], "ζ (without diverged runs)")
 
 
 STUDY = Study(
