@@ -122,6 +122,21 @@ def test_the_page_has_the_committed_table_of_figures() -> None:
     assert write_figure_table(_recorded()) in (DOCS / "reproduce.md").read_text()
 
 
+def test_every_committed_figure_is_on_a_page() -> None:
+    pages = "".join(page.read_text() for page in (DOCS / "results").glob("*.md"))
+    figures = {figure.name for figure in (DOCS / "results").glob("*.svg")}
+    assert figures
+    assert figures == {name for name in figures if f"]({name})" in pages}
+
+
+def test_figures_can_be_read_at_700_pixels() -> None:
+    widths = {
+        figure.name: float(re.findall(r'width="([0-9.]+)"', figure.read_text())[0])
+        for figure in (DOCS / "results").glob("*.svg")
+    }
+    assert {name: width for name, width in widths.items() if width > 700} == {}
+
+
 @pytest.mark.parametrize("name", [name for name, study in studies().items() if study.paper])
 def test_committed_pages_cite_the_paper_date_command_and_cause(name: str) -> None:
     study, page = find_study(name), (DOCS / "results" / f"{name}.md").read_text()

@@ -8,15 +8,18 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from rote.studies.markdown import format_number
+from rote.studies.pool import describe_pool
 
 _WIDE, _HALF, _THIRD = 520, 250, 160
 """Widths of a panel in a row of one, two or three; a row stays below 700."""
+_BESIDE_NAMES = 0.82
+"""The share of the width that is left to bars, whose names stand beside them."""
 _SHARE = 0.66
 _BAR = 16
 _LETTER = 6
 """The width of a letter of a title."""
-_NAME_ABOVE_COUNT = r"split(replace(datum.label, ' (', '\n('), '\n')"
-"""Breaks ``mnist-medium-0 (6 of 12 runs)``, which is wider than a panel."""
+_BROKEN = r"split(replace(replace(datum.label, ' (', '\n('), ', ', '\n'), '\n')"
+"""Breaks ``MNIST, 50 % resampled (6 of 12 runs)``, which is wider than a panel."""
 _STAR = (
     "M0,-1L0.23,-0.31L0.95,-0.31L0.36,0.12L0.59,0.81"
     "L0,0.38L-0.59,0.81L-0.36,0.12L-0.95,-0.31L-0.23,-0.31Z"
@@ -52,7 +55,7 @@ ARCHITECTURE_COLORS = {
 Rows = Sequence[dict[str, Any]]
 
 
-_ROOM = {"left": 40, "right": 24, "top": 12, "bottom": 8}
+_ROOM = {"left": 36, "right": 18, "top": 12, "bottom": 8}
 """Padding of a picture: a reader's fonts may be wider than those measured here."""
 
 
@@ -95,6 +98,10 @@ def draw_panels(
 
     sizes: dict[str, Any] = {"size": 18, "opacity": 0.7} if mark == "circle" else {}
     width, columns = _choose_sizes(rows, by)
+    if own_heights and columns > 2:
+        width, columns = _HALF, 2  # every panel has its own labels
+    if y.endswith(":N"):
+        width = round(_BESIDE_NAMES * width)
     height = alt.Step(_BAR) if y.endswith(":N") else max(width * _SHARE, 120)
     chart = alt.Chart(width=width, height=height)
     channels: dict[str, Any] = {"color": alt.value(_COLORS[0])} if color is None else {}
@@ -184,8 +191,10 @@ def _make_axis(
 def _split_into_facets(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  # noqa: ANN401
     import altair as alt
 
+    rows = [{**row, by: describe_pool(row[by])} for row in rows]
     order = list(dict.fromkeys(row[by] for row in rows))
-    header = alt.Header(labelLimit=600, labelFontSize=12, labelExpr=_NAME_ABOVE_COUNT)
+    broken = {} if columns == 1 else {"labelExpr": _BROKEN}
+    header = alt.Header(labelLimit=600, labelFontSize=12, labelFontWeight="bold", **broken)
     return drawn.facet(
         alt.Facet(f"{by}:N", title=None, sort=order, header=header),
         columns=columns,
@@ -295,7 +304,10 @@ def filter_pairs(pools: Mapping[str, tuple[Rows, Mapping[str, float | None]]]) -
                     color=_encode_color(every, "architecture:N"),
                 )
             )
-            lines = [name if key == "all" else " ", f"{title}, ρ = {format_number(found[key])}"]
+            lines = [
+                describe_pool(name) if key == "all" else " ",
+                f"{title}, ρ = {format_number(found[key])}",
+            ]
             words = alt.TitleParams(lines, fontSize=12)
             parts.append(drawn.properties(title=words))
     return alt.concat(*parts, columns=2).resolve_scale(color="shared")
@@ -316,7 +328,8 @@ def draw_jumps(points: Mapping[str, Rows], jumps: Mapping[str, Rows]) -> Any:  #
         if not rows:
             continue
         x = _make_axis(alt.X, "zeta:Q", "ζ", begins_at_0=False, ticks=3)
-        y = _make_axis(alt.Y, "accuracy:Q", "training accuracy", begins_at_0=True)
+        named = "" if parts else "training accuracy"
+        y = _make_axis(alt.Y, "accuracy:Q", named, begins_at_0=True)
         circles = alt.Chart(alt.InlineData(rows)).mark_circle(aria=False, size=14, opacity=0.5)
         stars = alt.Chart(alt.InlineData(jumps[title])).mark_point(
             aria=False,
@@ -333,7 +346,7 @@ def draw_jumps(points: Mapping[str, Rows], jumps: Mapping[str, Rows]) -> Any:  #
             circles.encode(x=x, y=y, color=color), stars.encode(x=x, y=y, color=cause)
         )
         words = f"{title}, {len(jumps[title])} jumps"
-        parts.append(layer.properties(width=_THIRD, height=_HALF * _SHARE, title=words))
+        parts.append(layer.properties(width=_THIRD - 10, height=_HALF * _SHARE, title=words))
     return alt.concat(*parts, columns=3).resolve_scale(color="shared")
 
 
@@ -374,7 +387,7 @@ def draw_heat_panels(
             drawn = _draw_rectangles(
                 x, y, field, (*titles, title), _HALF, is_top_down=True, diverges=field in diverging
             )
-            words = alt.TitleParams([name, title], fontSize=12)
+            words = alt.TitleParams([describe_pool(name), title], fontSize=12)
             parts.append(drawn.properties(data=alt.InlineData(shown), title=words))
     return alt.concat(*parts, columns=len(values)).resolve_scale(color="independent")
 

@@ -35,6 +35,8 @@ ALL = "all"
 NEAR_CHANCE = 0.2
 """Twice the accuracy of guessing among the ten classes of all pools of networks."""
 _MEMORIZED = 0.9
+_LABELS_APART = {"noise": "none", "signals": []}
+"""What the two networks of a pair may differ in: labels, and the signals that only noise needs."""
 _NUMBERS = ("susceptibility", "train_accuracy", "noisy_accuracy", "test_accuracy")
 
 
@@ -87,7 +89,7 @@ def load_networks(pool: Pool, table: RunTable, data_dir: Path | None) -> Iterato
         last = table.frame.filter(pl.col("run") == run).sort("step").to_dicts()[-1]
         yield Network(
             run=run,
-            twin=RunSpec.from_dict(spec.to_dict() | {"noise": "none"}).identity,
+            twin=RunSpec.from_dict(spec.to_dict() | _LABELS_APART).identity,
             model=model.eval(),
             splits=splits,
             is_noisy=spec.noise.model != "none",

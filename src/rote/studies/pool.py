@@ -25,6 +25,28 @@ FRESH = "fresh"
 """The group of pools on other data, trained after every rule and constant was fixed."""
 
 _SEEDS = (0, 1)
+_DATA_TITLES = {
+    "animal10n": "Animal-10N",
+    "banking77": "Banking77",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "cifar10n": "CIFAR-10N",
+    "clothing1m": "Clothing-1M",
+    "digits": "Digits",
+    "fashion_mnist": "Fashion-MNIST",
+    "mnist": "MNIST",
+    "svhn": "SVHN",
+    "tiny_imagenet": "Tiny ImageNet",
+    "wrench_sms": "SMS",
+    "wrench_youtube": "YouTube comments",
+    "yoruba_news": "Yorùbá news",
+}
+_NOISE_TITLES = {
+    "symmetric-inclusive": "resampled",
+    "asymmetric": "asymmetric noise",
+    "pair": "pair noise",
+    "instance": "instance noise",
+}
 _AXES = ("lists", "grid", "exclude")
 _OWN = ("judged", "group", "seeds", "like", "enough", *_AXES)
 
@@ -103,6 +125,19 @@ class Pool:
         """Whether half of the labels are resampled uniformly, as in most figures of the paper."""
         return self.noise == "symmetric-inclusive" and self.noise_level == 0.5
 
+    @property
+    def title(self) -> str:
+        """The data and the label noise, for people: ``MNIST, 50 % resampled``."""
+        data = _DATA_TITLES.get(self.data, self.data)
+        if self.given_labels is not None:
+            return f"{data}, labels: {self.given_labels}"
+        made = [
+            f"{100 * rate:.0f} % {_NOISE_TITLES.get(model, model)}"
+            for model, rate in self.noises
+            if model is not None and rate is not None
+        ]
+        return ", ".join([data, *sorted(made)])
+
     @cached_property
     def specs(self) -> dict[str, RunSpec]:
         """The specs by the name of the run."""
@@ -116,6 +151,36 @@ def has_pools(preset: str) -> bool:
 
 def _get_file(preset: str) -> Path:
     return _HERE / "pools" / f"{preset}.toml"
+
+
+def describe_pool(name: str) -> str:
+    """Return the title of a pool for people, with what follows its name in brackets.
+
+    Args:
+        name: of a pool, such as ``cifar10-medium-0 (24 of 37 runs)``; other names are returned
+            as they are.
+
+    Example:
+        >>> describe_pool("cifar10-medium-0 (24 of 37 runs)"), describe_pool("mnist-symmetric-1")
+        ('CIFAR-10, 50 % resampled (24 of 37 runs)', 'MNIST, 50 % resampled, seed 1')
+    """
+    known, bracket, count = name.partition(" (")
+    title = _list_titles().get(known, known)
+    return f"{title}{bracket}{count}"
+
+
+@cache
+def _list_titles() -> dict[str, str]:
+    """Return the titles by name; the first pool of each kind does not need its seed."""
+    pools = {
+        pool.name: pool for preset in filter(has_pools, PRESETS) for pool in read_pools(preset)
+    }
+    titles = {}
+    for name, pool in pools.items():
+        kind, _, seed = name.rpartition("-")
+        is_first = not any(f"{kind}-{earlier}" in pools for earlier in range(int(seed)))
+        titles[name] = pool.title if is_first else f"{pool.title}, seed {seed}"
+    return titles
 
 
 @cache

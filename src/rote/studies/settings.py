@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _ENOUGH, _SOME = 0.6, 0.4
+_LISTED = 3
+"""The most settings that the index lists one by one."""
 _DRAWN = 150
 
 
@@ -124,9 +126,11 @@ def write_brief(record: Record) -> Brief:
     every = means.get(ALL)
     if every is None:
         return Brief("not known", None)
-    ours = ", ".join(
-        f"{value} {format_number(mean)}" for value, mean in means.items() if value != ALL
-    )
+    each = {v: mean for v, mean in means.items() if v != ALL and mean is not None}
+    ours = ", ".join(f"{value} {format_number(mean)}" for value, mean in each.items())
+    if len(each) > _LISTED:
+        low, high = (format_number(find(each.values())) for find in (min, max))
+        ours = f"{len(each)} settings: {low} to {high}"
     verdict = CONFIRMED if every >= _ENOUGH else IN_PART if every >= _SOME else NOT_CONFIRMED
     return Brief(f"ρ {format_number(every)} ({ours})", verdict)
 

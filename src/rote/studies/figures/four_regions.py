@@ -29,6 +29,7 @@ from rote.studies.markdown import (
     format_points,
     write_table,
 )
+from rote.studies.pool import describe_pool
 from rote.studies.selector import TRUTH
 from rote.studies.study import Brief, Record, Study, is_made, judge_claim, measure_by_pool
 
@@ -257,7 +258,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     """Draw the paper's figure: training accuracy over ζ, both means, test accuracy as color."""
     return draw_planes(
         [
-            Plane(name, ("ζ", "training accuracy"), pool["points"], pool["means"])
+            Plane(describe_pool(name), ("ζ", "training accuracy"), pool["points"], pool["means"])
             for name, pool in record["pools"].items()
         ]
     )

@@ -8,6 +8,7 @@ from rote.studies.chart import draw_heat
 from rote.studies.checkpoints import ZETA, average_known, correlate_columns
 from rote.studies.figures.validation_size import SIZES
 from rote.studies.markdown import format_number, write_table
+from rote.studies.pool import describe_pool
 from rote.studies.selector import TRUTH
 from rote.studies.study import (
     Brief,
@@ -89,7 +90,8 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     for name, pool in record["pools"].items():
         for size, lead in pool["lead"].items():
             if lead is not None:
-                leads.setdefault((name.partition("-")[0], pool["rate"], size), []).append(lead)
+                data = describe_pool(name).partition(",")[0]
+                leads.setdefault((data, pool["rate"], size), []).append(lead)
     rows = [
         {"data": data, "rate": rate, "size": int(size), "lead": average_known(of)}
         for (data, rate, size), of in leads.items()

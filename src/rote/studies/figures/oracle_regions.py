@@ -17,6 +17,7 @@ from rote.studies.checkpoints import (
     sample,
 )
 from rote.studies.markdown import NOTHING, count_pools, format_percent, format_points, write_table
+from rote.studies.pool import describe_pool
 from rote.studies.selector import TRUTH
 from rote.studies.study import Brief, Record, Study, is_made, judge_claim, measure_by_pool
 
@@ -130,7 +131,10 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     return draw_planes(
         [
             Plane(
-                f"{_describe_region(way, ways[way])}. {name}", axes, plane["points"], plane["means"]
+                f"{describe_pool(name)}. {_describe_region(way, ways[way])}",
+                axes,
+                plane["points"],
+                plane["means"],
             )
             for name, ways in record["pools"].items()
             for way, axes in _DRAWN.items()
