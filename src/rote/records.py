@@ -73,10 +73,15 @@ COLUMNS: dict[str, Column] = {
         Column("drop", "drop of the loss on S̃"),
         Column("susceptibility", "ζ", "zeta", better="lower", heading="ζ"),
         Column("susceptibility_relative", "relative ζ", "zeta", better="lower"),
-        Column("loss_after_plain", "loss on S̃ after the plain step", "loss"),
-        Column("drop_plain", "drop of the loss on S̃, plain step"),
-        Column("susceptibility_plain", "plain ζ", "zeta", better="lower"),
-        Column("susceptibility_plain_relative", "plain relative ζ", "zeta", better="lower"),
+        Column("loss_after_plain", "loss on S̃ after the reference step", "loss"),
+        Column("drop_plain", "drop of the loss on S̃, reference step"),
+        Column("susceptibility_plain", "ζ of the reference step", "zeta", better="lower"),
+        Column(
+            "susceptibility_plain_relative",
+            "relative ζ of the reference step",
+            "zeta",
+            better="lower",
+        ),
         Column(
             "validation_accuracy",
             "accuracy on the holdout's given labels",
@@ -150,7 +155,7 @@ class Reading:
         susceptibility: ζ, the mean of the finite drops so far.
         susceptibility_relative: the mean of drop / loss_before so far; at most 1 for losses that
             are not negative.
-        loss_after_plain: the loss after the plain step instead.
+        loss_after_plain: the loss after the reference step instead.
         drop_plain: loss_before − loss_after_plain.
         susceptibility_plain: the mean of drop_plain so far.
         susceptibility_plain_relative: the mean of drop_plain / loss_before so far.

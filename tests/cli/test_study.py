@@ -72,7 +72,7 @@ def test_the_leaderboard_judges_every_selector(store: Path, tmp_path: Path) -> N
 
 def test_regions_divide_all_checkpoints(store: Path, tmp_path: Path) -> None:
     written = shown("regions", store, tmp_path)["pools"]["digits-symmetric-0"]
-    for way in ("ζ", "plain relative ζ"):
+    for way in ("ζ", "ζ of the reference step"):
         regions = written[way]
         assert sum(region["count"] for region in regions) == 6 * 16
         assert all(0 <= r["mean"] <= 1 for r in regions if r["count"])

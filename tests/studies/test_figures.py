@@ -62,7 +62,7 @@ def test_regions_are_those_of_the_rule() -> None:
         assert mine["count"] == theirs.count
         assert mine["mean"] == pytest.approx(theirs.test_accuracy)
     inside = region_one(PLAIN, "train_accuracy")
-    one = measured("real-noise")["plain relative ζ"][0]
+    one = measured("real-noise")["ζ of the reference step"][0]
     assert one["count"] == len(inside)
     assert (one["mean"], one["spread"]) == pytest.approx((fmean(inside), pstdev(inside)))
 
@@ -103,7 +103,7 @@ def test_the_oracle_and_detectors_divide_by_what_they_know() -> None:
         ("steps", ("plain step", "pearson"), ("susceptibility_plain", "noisy_accuracy")),
         ("filter", ("before_pearson",), ("train_accuracy", "test_accuracy")),
         ("schedules", ("all", "ζ"), (ZETA, "noisy_accuracy")),
-        ("widths", ("all", "plain relative ζ"), (PLAIN, "noisy_accuracy")),
+        ("widths", ("all", "ζ of the reference step"), (PLAIN, "noisy_accuracy")),
     ],
 )
 def test_correlations_are_pearsons(

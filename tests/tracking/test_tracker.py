@@ -580,7 +580,7 @@ def test_only_the_step_that_fails_is_flagged() -> None:
         num_classes=3,
         policy=rote.ProbePolicy(plain=rote.PlainStep(1e38)),
     )
-    with pytest.warns(NonFiniteReadingWarning, match="left out of the plain ζ"):
+    with pytest.warns(NonFiniteReadingWarning, match="left out of ζ of the reference step"):
         reading = tracker.probe()
     assert reading is not None
     assert reading.flags == ("non_finite_plain",)

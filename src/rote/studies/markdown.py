@@ -50,8 +50,11 @@ def write_table(first: str, columns: Sequence[str], rows: Mapping[str, Sequence[
 def write_group_tables(
     title: str, groups: Sequence[str], pools: Mapping[str, Any], names: Iterable[str]
 ) -> str:
-    """Return a table for each group of runs, with a column per pool and a row per name."""
-    parts = []
+    """Return a table for each group of runs, with a column per pool and a row per name.
+
+    A group that contains the same runs as one before it gets no table of its own.
+    """
+    parts: dict[str, str] = {}
     for group in groups:
         found = {pool: numbers[group] for pool, numbers in pools.items() if group in numbers}
         rows = {
@@ -60,8 +63,8 @@ def write_group_tables(
             if any(name in numbers for numbers in found.values())
         }
         if found:
-            parts.append(f"{group.capitalize()}:\n\n{write_table(title, list(found), rows)}")
-    return "\n\n".join(parts)
+            parts.setdefault(write_table(title, list(found), rows), group)
+    return "\n\n".join(f"{group.capitalize()}:\n\n{table}" for table, group in parts.items())
 
 
 def wrap_lines(text: str) -> str:

@@ -80,17 +80,17 @@ def _measure_runs(pool: Pool, candidates: Candidates, among: np.ndarray) -> Reco
         "runs": inside.num_runs,
         "ζ": correlate_columns(inside, ZETA, NOISY),
         "spearman": correlate_columns(inside, ZETA, NOISY, kind="spearman"),
-        "plain relative ζ": correlate_columns(inside, PLAIN, NOISY),
+        "ζ of the reference step": correlate_columns(inside, PLAIN, NOISY),
         "points": sample(inside, {"zeta": ZETA, "memorized": NOISY}, most=_DRAWN, pool=pool),
     }
 
 
 def write_text(record: Record) -> str:
     """Return a row for each value of the setting in each pool."""
-    ways = ("ζ", "spearman", "plain relative ζ")
+    ways = ("ζ", "spearman", "ζ of the reference step")
     return write_table(
         "pool",
-        ["setting", "runs", "Pearson, ζ", "Spearman, ζ", "Pearson, plain relative ζ"],
+        ["setting", "runs", "Pearson, ζ", "Spearman, ζ", "Pearson, ζ of the reference step"],
         {
             f"{name} | {value}": [
                 str(found["runs"]),

@@ -171,7 +171,7 @@ class Susceptibility:
                 "step. Compute the loss in float32, or raise the learning rate of the step "
                 "(ProbePolicy(plain=rote.PlainStep(lr=...)))."
             )
-        zeta = "the plain ζ" if is_plain else "ζ"
+        zeta = "ζ of the reference step" if is_plain else "ζ"
         after = reading.loss_after_plain if is_plain else reading.loss_after
         if flag.startswith("non_finite"):
             return NonFiniteReadingWarning(

@@ -38,7 +38,7 @@ WAYS = {
     **{name: (f"detector_{x}_noisy", f"detector_{x}_clean") for name, x in _DETECTORS.items()},
     "detector 100 %": (NOISY, "clean_accuracy"),
     "ζ": (ZETA, "train_accuracy"),
-    "plain relative ζ": (PLAIN, "train_accuracy"),
+    "ζ of the reference step": (PLAIN, "train_accuracy"),
 }
 
 
@@ -139,7 +139,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     levels = [
         {"pool": pool, "detector": x, "accuracy": ways[way], "way": way}
         for pool, ways in record["pools"].items()
-        for way in ("ζ", "plain relative ζ")
+        for way in ("ζ", "ζ of the reference step")
         for x in (min(_DETECTORS.values()), 100)
         if ways.get(way) is not None
     ]

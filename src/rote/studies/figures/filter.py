@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
 
+_REFERENCE = "ζ of the reference step"
 WAYS = {"before": None, "after": ZETA, "plain": PLAIN}
 _CLEAR_RISE = 0.1
 """The paper's correlations rise by at least 0.34; a rise of 0.01 is within the noise."""
@@ -53,7 +54,7 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record:
 
 def write_text(record: Record) -> str:
     """Return a row for each pool."""
-    names = {"before": "all", "after": "lower half of ζ", "plain": "lower half of plain relative ζ"}
+    names = {"before": "all", "after": "lower half by ζ", "plain": f"lower half by {_REFERENCE}"}
     by_way = write_table(
         "pool",
         [
@@ -68,9 +69,12 @@ def write_text(record: Record) -> str:
             for name, pool in record["pools"].items()
         },
     )
+    pairs = _list_pairs(record, "after", ALL_RUNS)
+    if pairs and pairs == _list_pairs(record, "after", NORM):
+        return f"{by_way}\n\nAll networks have batch norm."
     by_group = write_table(
         "pool",
-        [f"{group}: {way}" for group in (NORM, NO_NORM) for way in ("all", "lower half of ζ")],
+        [f"{group}: {way}" for group in (NORM, NO_NORM) for way in ("all", "lower half by ζ")],
         {
             name: [
                 format_interval(pool["groups"][way].get(group))
@@ -101,10 +105,11 @@ def write_finding(record: Record) -> str:
     for name, way, group in (
         ("ζ", "after", ALL_RUNS),
         ("ζ among networks with batch norm", "after", NORM),
-        ("plain relative ζ", "plain", ALL_RUNS),
+        (_REFERENCE, "plain", ALL_RUNS),
     ):
         pairs = _list_pairs(record, way, group)
-        if pairs:
+        is_told = group != ALL_RUNS and pairs == _list_pairs(record, way, ALL_RUNS)
+        if pairs and not is_told:
             before, after = (average_known(list(values)) for values in zip(*pairs, strict=True))
             raised = sum(later > earlier for earlier, later in pairs)
             said.append(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
 
-WAYS = {"ζ": ZETA, "plain relative ζ": PLAIN}
+WAYS = {"ζ": ZETA, "ζ of the reference step": PLAIN}
 _DRAWN = 400
 
 
@@ -279,8 +279,8 @@ STUDY = Study(
     cause="With the paper’s ζ, the order is that of the paper, except for its architectures "
     "(cifar10-symmetric). There, Region 2 is a point ahead: with 1,500 samples of CIFAR-10 all "
     "accuracies are near 20 %, and memorization costs little. Accuracies are lower throughout "
-    "because of 2,000 samples, small networks and few epochs. The plain relative ζ, which serves "
-    "to compare optimizers, separates these pools less well.",
+    "because of 2,000 samples, small networks and few epochs. ζ of the reference step, which "
+    "serves to compare optimizers, separates these pools less well.",
     brief=write_brief,
     cause_at_medium=(
         "Region 1 is the best region where it can be judged, but it holds few checkpoints, and "

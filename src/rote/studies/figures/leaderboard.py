@@ -83,7 +83,7 @@ def _list_zeta_selectors() -> list[Selector]:
     both = Cost(f"{_PROBE}; {_TRAIN}", 128, _PROBED)
     return [
         Selector("lowest ζ", "min:susceptibility", probe),
-        Selector("lowest plain relative ζ", "min:susceptibility_plain_relative", probe),
+        Selector("lowest ζ of the reference step", "min:susceptibility_plain_relative", probe),
         Selector("regions (the paper's rule)", "regions", both),
         Selector("staged", "staged", both),
         Selector("before-rise", "before-rise", probe, alone=True),

@@ -35,7 +35,7 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record:
     """Return the correlation with memorization, and Region 1 of the oracle and of ζ."""
     return {
         "ζ": correlate_columns(candidates, ZETA, NOISY),
-        "plain relative ζ": correlate_columns(candidates, PLAIN, NOISY),
+        "ζ of the reference step": correlate_columns(candidates, PLAIN, NOISY),
         "points": sample(candidates, {"zeta": ZETA, "memorized": NOISY}, most=_DRAWN, pool=pool),
         "regions": oracle_regions.measure_pool(pool, candidates),
     }
@@ -47,7 +47,7 @@ def _get_regions(record: Record) -> Record:
 
 def write_text(record: Record) -> str:
     """Return a row for each pool."""
-    ways = ("ζ", "plain relative ζ")
+    ways = ("ζ", "ζ of the reference step")
     rows = {
         name: [format_interval(pool[w]) for w in ways] for name, pool in record["pools"].items()
     }

@@ -29,7 +29,7 @@ WAYS = {
     "oracle": (NOISY, "clean_accuracy"),
     "ζ": (ZETA, "train_accuracy"),
     "ζ and right labels": (ZETA, "clean_accuracy"),
-    "plain relative ζ": (PLAIN, "train_accuracy"),
+    "ζ of the reference step": (PLAIN, "train_accuracy"),
 }
 
 

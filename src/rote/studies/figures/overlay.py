@@ -87,7 +87,7 @@ def write_text(record: Record) -> str:
         [
             "runs",
             "median Pearson within a run, ζ",
-            "plain relative ζ",
+            "ζ of the reference step",
             "runs with a positive one",
             *(f"points lost, {name}" for name in _KEEPERS),
         ],

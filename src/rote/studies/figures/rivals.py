@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rote.studies.pool import Pool
 
 _SELC, _PMV = "loss-mixture gap (SELC)", "accuracy drop (PMV)"
-PLAIN_NAME = "plain relative ζ"
+PLAIN_NAME = "ζ of the reference step"
 SIGNALS = {
     "ζ": ZETA,
     PLAIN_NAME: PLAIN,

@@ -1,4 +1,4 @@
-"""ζ of the training optimizer's step and ζ of a plain step, as measures of memorization."""
+"""ζ of the training optimizer's step and ζ of the reference step, as measures of memorization."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 STEPS = {
     "live step (the paper's ζ)": "susceptibility",
     "live step, relative": "susceptibility_relative",
-    "plain step": "susceptibility_plain",
-    "plain step, relative": "susceptibility_plain_relative",
+    "reference step": "susceptibility_plain",
+    "reference step, relative": "susceptibility_plain_relative",
 }
 
 
@@ -83,7 +83,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 STUDY = Study(
     name="steps",
-    title="the plain step compared with the live step",
+    title="the reference step compared with the live step",
     measure=measure_by_pool(measure_pool),
     text=write_text,
     finding=write_finding,

@@ -81,7 +81,7 @@ def write_text(record: Record) -> str:
             *("Pearson, all runs", "diverged runs", "Pearson, batch norm"),
             "Pearson, no batch norm, without diverged runs",
             "within a recipe, batch norm: mean (lowest to highest)",
-            *("Spearman, all runs", "Pearson of plain relative ζ"),
+            *("Spearman, all runs", "Pearson, ζ of the reference step"),
         ],
         {
             name: [

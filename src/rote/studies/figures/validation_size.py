@@ -46,7 +46,7 @@ WAYS = {
     **{f"validation, n = {n}": (f"noisy_validation_{n}", None) for n in SIZES},
     **{f"ζ filter, S̃ of {n}": ("train_accuracy", f"zeta_holdout_{n}_0") for n in SIZES},
     FILTER: ("train_accuracy", ZETA),
-    "plain relative ζ filter, n = 128": ("train_accuracy", PLAIN),
+    "filter by ζ of the reference step, n = 128": ("train_accuracy", PLAIN),
 }
 
 
