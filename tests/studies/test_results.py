@@ -10,7 +10,7 @@ import pytest
 from rote.errors import InputError
 from rote.studies import PAPER, Records, find_study, read_pools, studies, write_figures
 from rote.studies.index import write_figure_table
-from rote.studies.pool import PRESETS, has_pools
+from rote.studies.pool import PRESETS, describe_pool, has_pools
 from rote.studies.results import write_result
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("studies")]
@@ -177,17 +177,19 @@ def test_figure_uses_pools_of_its_data_only() -> None:
 
 def test_figures_find_the_pools_of_medium_that_are_not_trained_yet() -> None:
     pools = {pool.name.removesuffix("-medium-0"): pool for pool in read_pools("medium")}
+    main = {"cifar10", "cifar10-18k"}
     expected = {
+        "fig:main": main,
         "fig:maincifar100": {"cifar100"},
         "fig:cifar100less": {"cifar100-low"},
         "fig:maintiny": {"tiny-imagenet"},
         "fig:figure1_less_cifar10": {"cifar10-low"},
         "fig:asym": {"cifar10-asymmetric"},
         "fig:clothing1m_3": {"cifar10n-aggre"},
-        "fig:noisysel": {"cifar10", "cifar10-objectives"},
-        "tab:noisyvalsetapp": {"cifar10", "cifar10-probe"},
-        "fig:mv": {"cifar10", "cifar10-networks"},
-        "fig:pareto": {"cifar10"} | {f"cifar10-{level}" for level in ("low", 20, 30, 40, 80)},
+        "fig:noisysel": main | {"cifar10-objectives"},
+        "tab:noisyvalsetapp": main | {"cifar10-probe"},
+        "fig:mv": main | {"cifar10-networks"},
+        "fig:pareto": main | {f"cifar10-{level}" for level in ("low", 20, 30, 40, 80)},
     }
     for label, names in expected.items():
         wants = find_study(PAPER[label].name).wants
@@ -216,6 +218,14 @@ def test_the_index_takes_the_largest_preset_that_has_the_data() -> None:
 def test_pools_of_all_presets_have_names_of_their_own() -> None:
     names = [pool.name for preset in PRESETS if has_pools(preset) for pool in read_pools(preset)]
     assert len(names) == len(set(names))
+
+
+def test_panels_of_a_figure_have_titles_of_their_own() -> None:
+    for preset in PRESETS:
+        titles = [(pool.group, describe_pool(pool.name)) for pool in read_pools(preset)]
+        assert len(titles) == len(set(titles)), preset
+    assert describe_pool("svhn-medium-0 (6 of 12 runs)") == "SVHN, 50 % resampled (6 of 12 runs)"
+    assert describe_pool("accuracy drop (PMV)") == "accuracy drop (PMV)"
 
 
 def test_every_study_has_pools_at_preset_small_and_is_committed_or_says_so(

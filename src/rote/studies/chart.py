@@ -193,8 +193,8 @@ def _split_into_facets(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  #
 
     rows = [{**row, by: describe_pool(row[by])} for row in rows]
     order = list(dict.fromkeys(row[by] for row in rows))
-    broken = {} if columns == 1 else {"labelExpr": _BROKEN}
-    header = alt.Header(labelLimit=600, labelFontSize=12, labelFontWeight="bold", **broken)
+    label = "datum.label" if columns == 1 else _BROKEN
+    header = alt.Header(labelLimit=600, labelFontSize=12, labelFontWeight="bold", labelExpr=label)
     return drawn.facet(
         alt.Facet(f"{by}:N", title=None, sort=order, header=header),
         columns=columns,
@@ -323,7 +323,7 @@ def draw_jumps(points: Mapping[str, Rows], jumps: Mapping[str, Rows]) -> Any:  #
     import altair as alt
 
     every = [row for rows in points.values() for row in rows]
-    parts = []
+    parts: list[Any] = []
     for title, rows in points.items():
         if not rows:
             continue

@@ -126,6 +126,17 @@ class Pool:
         return self.noise == "symmetric-inclusive" and self.noise_level == 0.5
 
     @property
+    def seed(self) -> int:
+        """The seed of its data and labels."""
+        return int(self.space.base["seed"])
+
+    @property
+    def num_samples(self) -> int | None:
+        """The number of images that its runs train on; None if all that are there."""
+        size = self.space.base["data"].get("train_size")
+        return None if size is None else int(size - self.space.base["probe"]["holdout_size"])
+
+    @property
     def title(self) -> str:
         """The data and the label noise, for people: ``MNIST, 50 % resampled``."""
         data = _DATA_TITLES.get(self.data, self.data)
@@ -171,15 +182,17 @@ def describe_pool(name: str) -> str:
 
 @cache
 def _list_titles() -> dict[str, str]:
-    """Return the titles by name; the first pool of each kind does not need its seed."""
-    pools = {
-        pool.name: pool for preset in filter(has_pools, PRESETS) for pool in read_pools(preset)
-    }
-    titles = {}
-    for name, pool in pools.items():
-        kind, _, seed = name.rpartition("-")
-        is_first = not any(f"{kind}-{earlier}" in pools for earlier in range(int(seed)))
-        titles[name] = pool.title if is_first else f"{pool.title}, seed {seed}"
+    """Return the titles by name. Pools that share one are told apart by size and by seed."""
+    titles: dict[str, str] = {}
+    for preset in filter(has_pools, PRESETS):
+        pools = read_pools(preset)
+        for pool in pools:
+            alike = [p for p in pools if p.group == pool.group and p.title == pool.title]
+            sizes = {p.num_samples for p in alike} - {None}
+            size = f", {pool.num_samples:,} samples" if len(sizes) > 1 else ""
+            first = min(p.seed for p in alike if p.num_samples == pool.num_samples)
+            seed = "" if pool.seed == first else f", seed {pool.seed}"
+            titles[pool.name] = f"{pool.title}{size}{seed}"
     return titles
 
 
