@@ -17,7 +17,7 @@ from rote.studies.pack import unpack
 from rote.studies.pool import read_pools
 
 FILE = Path(__file__).parent / "memorizing.svg"
-POOL = "cifar10-medium-0"
+POOL = "cifar10-18k-medium-0"
 RUNS = {
     "vgg11-flip": ("Flips only: it memorizes the noise", "ζ rises"),
     "vgg11-crop-flip": ("Crops and flips: it learns", "ζ stays low"),
@@ -28,7 +28,7 @@ LINES = {
     "noisy_accuracy": ("mislabeled samples memorized", "#d55e00"),
 }
 _PURPLE = "#7b5ea7"
-_EPOCHS = 30
+_EPOCHS = 40
 _WIDTH, _HIGH, _LOW = 245, 180, 70
 
 
@@ -75,11 +75,11 @@ def _draw_run(checkpoints: pl.DataFrame, title: str, behavior: str) -> Any:  # n
             for row in checkpoints.iter_rows(named=True)
         ],
         alt.Y("value:Q", title="ζ", axis=alt.Axis(titleAngle=0, titleFontSize=16)).scale(
-            domain=[0, 0.32]
+            domain=[0, 0.4]
         ),
         "epoch",
     )
-    says = alt.Chart(alt.Data(values=[{"epoch": 0, "value": 0.28}])).mark_text(
+    says = alt.Chart(alt.Data(values=[{"epoch": 0, "value": 0.35}])).mark_text(
         text=behavior, align="left", dx=6, fontSize=12, fontWeight="bold", color=_PURPLE
     )
     says = says.encode(x="epoch:Q", y="value:Q")

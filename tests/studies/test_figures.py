@@ -67,6 +67,14 @@ def test_regions_are_those_of_the_rule() -> None:
     assert (one["mean"], one["spread"]) == pytest.approx((fmean(inside), pstdev(inside)))
 
 
+def test_staged_regions_are_those_of_the_rule() -> None:
+    found = select(TABLE, rule="staged").regions
+    mine = measured("regions")["the rule `staged`"]
+    assert [region["count"] for region in mine] == [theirs.count for theirs in found]
+    assert mine[0]["mean"] == pytest.approx(found[0].test_accuracy)
+    assert mine != measured("regions")["ζ"]
+
+
 def test_a_region_without_checkpoints_has_no_mean() -> None:
     flat = TABLE.frame.with_columns(pl.lit(0.5).alias(ZETA), pl.lit(0.5).alias("train_accuracy"))
     candidates = make_candidates(type(TABLE)(flat, TABLE.descriptions), ZETA)
@@ -100,7 +108,7 @@ def test_the_oracle_and_detectors_divide_by_what_they_know() -> None:
         ("rivals", ("all runs", "gradient disparity"), ("gradient_disparity", "noisy_accuracy")),
         ("rivals", ("all runs", "loss-mixture gap (SELC)"), ("selc", "noisy_accuracy")),
         ("rivals", ("all runs", "accuracy drop (PMV)"), ("pmv", "noisy_accuracy")),
-        ("steps", ("plain step", "pearson"), ("susceptibility_plain", "noisy_accuracy")),
+        ("steps", ("reference step", "pearson"), ("susceptibility_plain", "noisy_accuracy")),
         ("filter", ("before_pearson",), ("train_accuracy", "test_accuracy")),
         ("schedules", ("all", "ζ"), (ZETA, "noisy_accuracy")),
         ("widths", ("all", "ζ of the reference step"), (PLAIN, "noisy_accuracy")),

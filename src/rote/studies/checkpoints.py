@@ -92,6 +92,19 @@ def find_regions(
     return np.where(known, 1 + (x > at[0]) + 2 * (y < at[1]), 0)
 
 
+def find_staged_regions(candidates: Candidates) -> npt.NDArray[np.int64]:
+    """Return the regions of the rule ``staged``, numbered as by ``find_regions``.
+
+    The threshold of training accuracy is its mean among checkpoints whose ζ is at most the mean.
+    """
+    known = candidates.known(ZETA, "train_accuracy")
+    x, y = candidates.values(ZETA), candidates.values("train_accuracy")
+    if not known.any():
+        return np.zeros(len(x), dtype=np.int64)
+    low = x <= float(x[known].mean())
+    return np.where(known, 1 + ~low + 2 * (y < float(y[known & low].mean())), 0)
+
+
 def average_regions(candidates: Candidates, region: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
     """Return the test accuracy in Regions 1 to 4: mean, spread and how many."""
     truth = candidates.values(TRUTH)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from rote.studies.checkpoints import (
     describe_recipe,
     find_diverged,
     find_regions,
+    find_staged_regions,
     get_stated_mean,
     is_best_resistant,
     sample,
@@ -37,15 +39,19 @@ if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
 
-WAYS = {"ζ": ZETA, "ζ of the reference step": PLAIN}
+STAGED = "the rule `staged`"
+WAYS: dict[str, Callable[[Candidates], np.ndarray]] = {
+    "ζ": lambda candidates: find_regions(candidates, ZETA, "train_accuracy"),
+    "ζ of the reference step": lambda candidates: find_regions(candidates, PLAIN, "train_accuracy"),
+    STAGED: find_staged_regions,
+}
 _DRAWN = 400
 
 
 def measure_pool(pool: Pool, candidates: Candidates) -> Record:
     """Return the four regions by both ζ, whether the best checkpoint survives, and points."""
     found: dict[str, Any] = {
-        name: average_regions(candidates, find_regions(candidates, column, "train_accuracy"))
-        for name, column in WAYS.items()
+        name: average_regions(candidates, divide(candidates)) for name, divide in WAYS.items()
     }
     truth = candidates.values(TRUTH)
     region = find_regions(candidates, ZETA, "train_accuracy")
@@ -99,11 +105,11 @@ def _count_by_recipe(pool: Pool, candidates: Candidates, region: np.ndarray) -> 
 
 
 def write_text(record: Record) -> str:
-    """Return a row for each pool, for each ζ."""
+    """Return a row for each pool, for each kind of thresholds."""
     parts = [
-        f"Thresholds are the means of {way} and of training accuracy. Cells: mean ± standard "
-        "deviation of test accuracy within the region, with the number of checkpoints in "
-        f"parentheses. Regions with fewer than {FEWEST} checkpoints are not judged.\n\n"
+        f"{_describe_thresholds(way)} Cells: mean ± standard deviation of test accuracy within "
+        "the region, with the number of checkpoints in parentheses. Regions "
+        f"with fewer than {FEWEST} checkpoints are not judged.\n\n"
         + write_table(
             "pool",
             [
@@ -115,6 +121,15 @@ def write_text(record: Record) -> str:
         for way in WAYS
     ]
     return "\n\n".join([*parts, _write_recipes(record), *_write_oracle(record)])
+
+
+def _describe_thresholds(way: str) -> str:
+    if way != STAGED:
+        return f"Thresholds are the means of {way} and of training accuracy."
+    return (
+        f"Thresholds of {way}: the mean of ζ, and the mean training accuracy of checkpoints below "
+        "it, which networks that memorize do not raise."
+    )
 
 
 def _write_recipes(record: Record) -> str:
