@@ -149,6 +149,14 @@ def test_committed_pages_cite_the_paper_date_command_and_cause(name: str) -> Non
     assert " ".join(study.finding(_recorded()[name][-1][1]).split()) in said
 
 
+@pytest.mark.parametrize("name", [name for name in MEDIUM if find_study(name).paper])
+def test_pages_of_medium_say_why(name: str) -> None:
+    page = (DOCS / "results" / f"{name}-medium.md").read_text()
+    cause = find_study(name).cause_at_medium
+    assert cause
+    assert cause in " ".join(page.split())
+
+
 def test_a_table_is_written_only_between_its_markers(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- figures: begin -->\nstale row\n<!-- figures: end -->\nafter\n")

@@ -220,7 +220,7 @@ class Plane(NamedTuple):
     """Checkpoints between two means, which divide them into four regions.
 
     Attributes:
-        title: above the panel.
+        title: above the panel; long lines are wrapped.
         axes: the titles of both axes.
         points: with ``x``, ``y`` and ``test``.
         means: of x and y, drawn as lines.
@@ -269,7 +269,12 @@ def _draw_plane(plane: Plane, width: int) -> Any:  # noqa: ANN401
         if mean is not None and (key == "y" or mean <= edge)
     ]
     layer = alt.layer(encoded, *rules).properties(width=width, height=max(width * _SHARE, 120))
-    lines = wrap(plane.title, max(width // _LETTER, 40), break_on_hyphens=False)
+    most = max(width // _LETTER, 40)
+    lines = [
+        part
+        for line in plane.title.split("\n")
+        for part in wrap(line, most, break_on_hyphens=False)
+    ]
     return layer.properties(title=alt.TitleParams(lines, fontSize=12))
 
 

@@ -182,7 +182,7 @@ def describe_pool(name: str) -> str:
 
 @cache
 def _list_titles() -> dict[str, str]:
-    """Return the titles by name. Pools that share one are told apart by size and by seed."""
+    """Return the titles by name. Pools that share one also have their size or seed."""
     titles: dict[str, str] = {}
     for preset in filter(has_pools, PRESETS):
         pools = read_pools(preset)

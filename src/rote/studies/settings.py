@@ -41,6 +41,7 @@ def make_setting_study(
     wants: Callable[[Pool], bool] = is_common,
     paper: tuple[str, ...] = (),
     cause: str = "",
+    cause_at_medium: str = "",
 ) -> Study:
     """Return a study of one setting: its value in a run, or None if the run does not count."""
 
@@ -66,6 +67,7 @@ def make_setting_study(
         draw,
         paper,
         cause,
+        cause_at_medium,
         brief=write_brief,
     )
 

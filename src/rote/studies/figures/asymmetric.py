@@ -16,5 +16,10 @@ STUDY = replace(
     "class that is mistaken for another as a pattern, not label by label, so they memorize right "
     "and wrong labels alike. On MNIST with pair noise, ζ, which measures how fast random labels "
     "are learned, detects less than the oracle.",
-    cause_at_medium="",
+    cause_at_medium=(
+        "Five runs have 75 checkpoints, of which three are in the oracle’s Region 1. Networks "
+        "learn a class that is mistaken for another as a pattern, so hardly any checkpoint fits "
+        "the right labels and not the wrong ones, and memorization costs only a few points of "
+        "test accuracy."
+    ),
 )

@@ -131,7 +131,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     return draw_planes(
         [
             Plane(
-                f"{describe_pool(name)}. {_describe_region(way, ways[way])}",
+                f"{describe_pool(name)}\n{_describe_region(way, ways[way])}",
                 axes,
                 plane["points"],
                 plane["means"],

@@ -164,5 +164,10 @@ STUDY = Study(
     "Under a cosine schedule, whose last steps change nothing, ζ falls while memorization "
     "remains. Keeping the checkpoint before the rise loses about as much as keeping the last one: "
     "with few samples, the best checkpoint is rarely the first.",
+    cause_at_medium=(
+        "Within a run, ζ rises with memorization, as in the paper. It is also low in the first "
+        "epochs, before the network has learned anything, so the lowest ζ is no rule to keep a "
+        "checkpoint."
+    ),
     brief=write_brief,
 )
