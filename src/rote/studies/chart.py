@@ -12,14 +12,12 @@ from rote.studies.pool import describe_pool
 
 _WIDE, _HALF, _THIRD = 520, 250, 160
 """Widths of a panel in a row of one, two or three; a row stays below 700."""
-_BESIDE_NAMES = 0.82
+_BESIDE_NAMES = 0.78
 """The share of the width that is left to bars, whose names stand beside them."""
 _SHARE = 0.66
 _BAR = 16
 _LETTER = 6
 """The width of a letter of a title."""
-_BROKEN = r"split(replace(replace(datum.label, ' (', '\n('), ', ', '\n'), '\n')"
-"""Breaks ``MNIST, 50 % resampled (6 of 12 runs)``, which is wider than a panel."""
 _STAR = (
     "M0,-1L0.23,-0.31L0.95,-0.31L0.36,0.12L0.59,0.81"
     "L0,0.38L-0.59,0.81L-0.36,0.12L-0.95,-0.31L-0.23,-0.31Z"
@@ -191,15 +189,34 @@ def _make_axis(
 def _split_into_facets(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  # noqa: ANN401
     import altair as alt
 
-    rows = [{**row, by: describe_pool(row[by])} for row in rows]
-    order = list(dict.fromkeys(row[by] for row in rows))
-    label = "datum.label" if columns == 1 else _BROKEN
-    header = alt.Header(labelLimit=600, labelFontSize=12, labelFontWeight="bold", labelExpr=label)
+    titles = _align_titles([row[by] for row in rows], is_broken=columns > 1)
+    header = alt.Header(
+        labelLimit=600,
+        labelFontSize=12,
+        labelFontWeight="bold",
+        labelExpr=r"split(datum.label, '\n')",
+    )
+    rows = [{**row, by: titles[row[by]]} for row in rows]
+    order = list(dict.fromkeys(titles.values()))
     return drawn.facet(
         alt.Facet(f"{by}:N", title=None, sort=order, header=header),
         columns=columns,
         data=alt.InlineData(rows),
     )
+
+
+def _align_titles(names: Sequence[str], *, is_broken: bool) -> dict[str, str]:
+    """Return the titles of panels by name, in lines of which all have equally many.
+
+    ``MNIST, 50 % resampled (6 of 12 runs)`` is wider than a panel. A panel below a shorter title
+    would be higher than its neighbors, beside other names than its own.
+    """
+    titles = {name: describe_pool(name) for name in names}
+    if not is_broken:
+        return titles
+    lines = {n: t.replace(" (", "\n(").replace(", ", "\n").split("\n") for n, t in titles.items()}
+    most = max(map(len, lines.values()), default=0)
+    return {n: "\n".join([" "] * (most - len(of)) + of) for n, of in lines.items()}
 
 
 def draw_memorization(pools: Mapping[str, Mapping[str, Any]], zeta: str = "ζ") -> Any:  # noqa: ANN401
@@ -309,13 +326,15 @@ def filter_pairs(pools: Mapping[str, tuple[Rows, Mapping[str, float | None]]]) -
                     color=_encode_color(every, "architecture:N"),
                 )
             )
-            lines = [
-                describe_pool(name) if key == "all" else " ",
-                f"{title}, ρ = {format_number(found[key])}",
-            ]
+            lines = [*_wrap_name(name), f"{title}, ρ = {format_number(found[key])}"]
             words = alt.TitleParams(lines, fontSize=12)
             parts.append(drawn.properties(title=words))
     return alt.concat(*parts, columns=2).resolve_scale(color="shared")
+
+
+def _wrap_name(name: str) -> list[str]:
+    """Return the title of a pool in lines that fit above a panel in a row of two."""
+    return wrap(describe_pool(name), _HALF // _LETTER, break_on_hyphens=False)
 
 
 def draw_jumps(points: Mapping[str, Rows], jumps: Mapping[str, Rows]) -> Any:  # noqa: ANN401
@@ -392,7 +411,7 @@ def draw_heat_panels(
             drawn = _draw_rectangles(
                 x, y, field, (*titles, title), _HALF, is_top_down=True, diverges=field in diverging
             )
-            words = alt.TitleParams([describe_pool(name), title], fontSize=12)
+            words = alt.TitleParams([*_wrap_name(name), title], fontSize=12)
             parts.append(drawn.properties(data=alt.InlineData(shown), title=words))
     return alt.concat(*parts, columns=len(values)).resolve_scale(color="independent")
 
