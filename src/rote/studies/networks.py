@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 NETWORKS = "networks"
 """The group of pools whose last weights are kept."""
 
-RATE, MOST_STEPS = 1e-3, 1000
-"""The learning rate of the plain steps on one sample, and their maximum number."""
+MOST_STEPS = 1000
+"""The maximum number of plain steps on one sample."""
 
 CURVE = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """After how many of these steps curves say which share of samples is memorized."""
@@ -118,7 +118,7 @@ def has_learned(numbers: Mapping[str, float]) -> bool:
 def group_pairs(found: Sequence[Record]) -> dict[str, list[Record]]:
     """Return all pairs, and groups by whether the noisy-trained network memorized its labels.
 
-    Pairs with a network near chance are left out.
+    Pairs with a network near chance are left out, and so is a group that contains all others.
     """
     learned = [p for p in found if has_learned(p["clean"]) and has_learned(p["noisy"])]
     groups: dict[str, list[Record]] = {ALL: learned}
@@ -126,17 +126,20 @@ def group_pairs(found: Sequence[Record]) -> dict[str, list[Record]]:
         share = pair["noisy"]["noisy_accuracy"]
         name = "wrong labels memorized" if share >= _MEMORIZED else "memorized less than 90 %"
         groups.setdefault(name, []).append(pair)
-    return groups
+    return {ALL: learned} if learned in list(groups.values())[1:] else groups
 
 
 def measure_by_group(function: Callable[[list[Record]], Record]) -> Callable[[Measured], Record]:
     """Return the numbers of one group of pairs, by pool and group."""
 
     def measure(found: Measured) -> Record:
-        groups = {pool.name: group_pairs(record["pairs"]) for pool, record in found}
+        groups = {pool: group_pairs(record["pairs"]) for pool, record in found}
         return {
             "pools": {
-                pool: {name: function(members) for name, members in of_pool.items()}
+                pool.name: {
+                    name: {**function(members), "lr": pool.one_sample_lr}
+                    for name, members in of_pool.items()
+                }
                 for pool, of_pool in groups.items()
                 if of_pool[ALL]
             }
@@ -154,6 +157,8 @@ def count_steps_on_one(
     model: nn.Module,
     image: Tensor,
     label: int,
+    *,
+    lr: float,
     **how: Any,  # noqa: ANN401
 ) -> int:
     """Count plain steps on one sample until its label is predicted, at most MOST_STEPS."""
@@ -163,10 +168,10 @@ def count_steps_on_one(
 
     found = resistance(
         model,
-        SGD(model.parameters(), lr=RATE),
+        SGD(model.parameters(), lr=lr),
         image[None],
         label,
-        rule=PlainStep(RATE),
+        rule=PlainStep(lr),
         max_steps=MOST_STEPS,
         **how,
     )

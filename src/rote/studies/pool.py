@@ -48,7 +48,7 @@ _NOISE_TITLES = {
     "instance": "instance noise",
 }
 _AXES = ("lists", "grid", "exclude")
-_OWN = ("judged", "group", "seeds", "like", "enough", *_AXES)
+_OWN = ("judged", "group", "seeds", "like", "enough", "one_sample_lr", *_AXES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +62,7 @@ class Pool:
         space: the specs of the runs.
         enough: how many of the first runs must be finished before studies use the pool; by
             default all of them.
+        one_sample_lr: the learning rate at which its networks learn single samples.
 
     Example:
         >>> pool = read_pools("tiny")[0]
@@ -74,6 +75,7 @@ class Pool:
     is_judged: bool
     space: SearchSpace
     enough: int | None = None
+    one_sample_lr: float = 1e-3
 
     @property
     def purpose(self) -> str:
@@ -238,7 +240,8 @@ def _make_pools(said: Mapping[str, Any]) -> Iterator[Pool]:
             space = SearchSpace.from_dict({"base": base, **axes})
             group = fields.get("group", COMMON)
             judged, enough = fields.get("judged", False), fields.get("enough")
-            yield Pool(f"{name}-{seed}", group, judged, space, enough)
+            lr = fields.get("one_sample_lr", Pool.one_sample_lr)
+            yield Pool(f"{name}-{seed}", group, judged, space, enough, lr)
 
 
 def _merge_fields(said: Mapping[str, Any], name: str) -> dict[str, Any]:

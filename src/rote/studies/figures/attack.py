@@ -179,5 +179,9 @@ STUDY = Study(
     cause="Most networks are fooled on every sample that they classified correctly. A success "
     "rate that does not vary cannot correlate with anything, so this result says nothing about "
     "the paper’s claim.",
+    cause_at_medium=(
+        "SimBA fools every network on every sample that it classified correctly, so the success "
+        "rate cannot correlate with anything, and the claim cannot be tested."
+    ),
     brief=write_brief,
 )

@@ -14,7 +14,6 @@ from rote.studies.networks import (
     CURVE,
     MOST_STEPS,
     NETWORKS,
-    RATE,
     average_with_interval,
     compute_curves,
     count_steps_on_one,
@@ -43,16 +42,19 @@ def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
     networks were trained, and one to an unseen sample.
     """
     return {
-        "pairs": [_compare_pair(clean, noisy) for clean, noisy in load_pairs(pool, table, data_dir)]
+        "pairs": [
+            _compare_pair(clean, noisy, pool.one_sample_lr)
+            for clean, noisy in load_pairs(pool, table, data_dir)
+        ]
     }
 
 
-def _compare_pair(clean: Network, noisy: Network) -> Record:
+def _compare_pair(clean: Network, noisy: Network, lr: float) -> Record:
     rng = np.random.default_rng(0)
     cases = choose_cases(noisy, rng)
     steps = {
         kind: [
-            [count_steps_on_one(network.model, image, label) for image, label in samples]
+            [count_steps_on_one(network.model, image, label, lr=lr) for image, label in samples]
             for network in (clean, noisy)
         ]
         for kind, samples in cases.items()
@@ -171,8 +173,8 @@ def write_finding(record: Record) -> str:
         every = pool[ALL]
         accuracy = " against ".join(map(format_percent, every["test_accuracy"]))
         parts.append(
-            f"Mean number of plain steps ({RATE:g}), networks trained on right labels vs. on noisy "
-            f"labels (test accuracy {accuracy}). {describe_steps(pool, 'kinds')}. "
+            f"Mean number of plain steps ({every['lr']:g}), networks trained on right labels vs. "
+            f"on noisy labels (test accuracy {accuracy}). {describe_steps(pool, 'kinds')}. "
             f"{_write_verdict(pool)}"
         )
     return " ".join(parts) or "No network is clearly better than chance."
@@ -282,5 +284,11 @@ STUDY = Study(
     "pairs this is refuted. It holds, by a smaller factor, compared with networks that have "
     "memorized their labels, as those of the paper have after 200 epochs. Small networks that "
     "have not memorized them after 80 epochs resist the longest.",
+    cause_at_medium=(
+        "The order is the paper’s for every kind of sample. Both networks of a pair fit nearly "
+        "all of their training labels; those trained on right labels reach 43 to 71 % on test "
+        "data, the others 24 to 41 %. The number of steps depends on their learning rate, which "
+        "the appendix does not give."
+    ),
     brief=write_brief,
 )
