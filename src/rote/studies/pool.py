@@ -170,12 +170,12 @@ def describe_pool(name: str) -> str:
     """Return the title of a pool for people, with what follows its name in brackets.
 
     Args:
-        name: of a pool, such as ``cifar10-medium-0 (24 of 37 runs)``; other names are returned
+        name: of a pool, such as ``svhn-medium-0 (6 of 12 runs)``; other names are returned
             as they are.
 
     Example:
-        >>> describe_pool("cifar10-medium-0 (24 of 37 runs)"), describe_pool("mnist-symmetric-1")
-        ('CIFAR-10, 50 % resampled (24 of 37 runs)', 'MNIST, 50 % resampled, seed 1')
+        >>> describe_pool("svhn-medium-0 (6 of 12 runs)"), describe_pool("mnist-symmetric-1")
+        ('SVHN, 50 % resampled (6 of 12 runs)', 'MNIST, 50 % resampled, seed 1')
     """
     known, bracket, count = name.partition(" (")
     title = _list_titles().get(known, known)

@@ -101,8 +101,8 @@ STUDY = Study(
     "0.1 and a cosine schedule, it starts high and falls as steps get smaller. Region 1 agrees "
     "with the paper. CIFAR at this noise level is declared in presets `medium` and `paper`.",
     cause_at_medium=(
-        "ζ tracks memorization as it does at 50 %. A pool has five to eight runs, too few "
-        "checkpoints for statements on Region 1."
+        "ζ tracks memorization as it does at 50 %. Pools of few runs have too few checkpoints for "
+        "statements on Region 1."
     ),
     brief=write_brief,
 )
