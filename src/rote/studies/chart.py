@@ -286,13 +286,14 @@ def _draw_plane(plane: Plane, width: int) -> Any:  # noqa: ANN401
         if mean is not None and (key == "y" or mean <= edge)
     ]
     layer = alt.layer(encoded, *rules).properties(width=width, height=max(width * _SHARE, 120))
-    most = max(width // _LETTER, 40)
-    lines = [
-        part
-        for line in plane.title.split("\n")
-        for part in wrap(line, most, break_on_hyphens=False)
-    ]
+    lines = _wrap_title(plane.title, width)
     return layer.properties(title=alt.TitleParams(lines, fontSize=12))
+
+
+def _wrap_title(title: str, width: int) -> list[str]:
+    """Return a title in lines that fit above a panel."""
+    most = max(width // _LETTER, 40)
+    return [part for line in title.split("\n") for part in wrap(line, most, break_on_hyphens=False)]
 
 
 def _find_edge(values: Sequence[float]) -> float:
@@ -326,15 +327,13 @@ def filter_pairs(pools: Mapping[str, tuple[Rows, Mapping[str, float | None]]]) -
                     color=_encode_color(every, "architecture:N"),
                 )
             )
-            lines = [*_wrap_name(name), f"{title}, ρ = {format_number(found[key])}"]
+            lines = [
+                *_wrap_title(describe_pool(name), _HALF),
+                f"{title}, ρ = {format_number(found[key])}",
+            ]
             words = alt.TitleParams(lines, fontSize=12)
             parts.append(drawn.properties(title=words))
     return alt.concat(*parts, columns=2).resolve_scale(color="shared")
-
-
-def _wrap_name(name: str) -> list[str]:
-    """Return the title of a pool in lines that fit above a panel in a row of two."""
-    return wrap(describe_pool(name), _HALF // _LETTER, break_on_hyphens=False)
 
 
 def draw_jumps(points: Mapping[str, Rows], jumps: Mapping[str, Rows]) -> Any:  # noqa: ANN401
@@ -411,7 +410,7 @@ def draw_heat_panels(
             drawn = _draw_rectangles(
                 x, y, field, (*titles, title), _HALF, is_top_down=True, diverges=field in diverging
             )
-            words = alt.TitleParams([*_wrap_name(name), title], fontSize=12)
+            words = alt.TitleParams([*_wrap_title(describe_pool(name), _HALF), title], fontSize=12)
             parts.append(drawn.properties(data=alt.InlineData(shown), title=words))
     return alt.concat(*parts, columns=len(values)).resolve_scale(color="independent")
 

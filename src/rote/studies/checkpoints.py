@@ -89,6 +89,12 @@ def find_regions(
         at = (float(x[known].mean()), float(y[known].mean()))
     else:
         at = (percentile(x[known], thresholds[0]), percentile(y[known], 100 - thresholds[1]))
+    return _divide(x, y, known, at)
+
+
+def _divide(
+    x: Floats, y: Floats, known: Booleans, at: tuple[float, float]
+) -> npt.NDArray[np.int64]:
     return np.where(known, 1 + (x > at[0]) + 2 * (y < at[1]), 0)
 
 
@@ -101,8 +107,8 @@ def find_staged_regions(candidates: Candidates) -> npt.NDArray[np.int64]:
     x, y = candidates.values(ZETA), candidates.values("train_accuracy")
     if not known.any():
         return np.zeros(len(x), dtype=np.int64)
-    low = x <= float(x[known].mean())
-    return np.where(known, 1 + ~low + 2 * (y < float(y[known & low].mean())), 0)
+    mean = float(x[known].mean())
+    return _divide(x, y, known, (mean, float(y[known & (x <= mean)].mean())))
 
 
 def average_regions(candidates: Candidates, region: npt.NDArray[np.int64]) -> list[dict[str, Any]]:

@@ -131,8 +131,8 @@ STUDY = Study(
     "Fashion-MNIST, where three recipes are mixed, sets of 128 or more labels are equal or better.",
     cause_at_medium=(
         "As in the paper, the filter is ahead for the smallest sets and at high noise, and behind "
-        "where labels are many. On MNIST and Fashion-MNIST, where all networks memorize, it is "
-        "ahead of ten labels only ([filter](filter-medium.md))."
+        "where labels are many. On MNIST and Fashion-MNIST, where nearly all networks memorize, "
+        "it is ahead of ten labels only ([filter](filter-medium.md))."
     ),
     brief=write_brief,
 )

@@ -19,6 +19,7 @@ STUDY = replace(
         "With the labels `worse`, Region 1 is the best region. With the labels `aggre`, which the "
         "paper shows, 9 % are wrong, and memorizing them costs our networks only one or two "
         "points of test accuracy. Region 2, with the highest training accuracy, therefore holds "
-        "the best checkpoints. The paper’s networks lose more; we do not know why."
+        "the best checkpoints. In the paper, Region 1 is two points ahead of it. We do not know "
+        "why."
     ),
 )

@@ -176,8 +176,8 @@ STUDY = Study(
         "With the paper’s four networks and one recipe (first table), the ζ filter is ahead of "
         "all sets that we have, as in the paper. Over mixed recipes it is worth between 256 and "
         "512 noisy labels on CIFAR-10 and CIFAR-100. It keeps half of the checkpoints, however "
-        "many memorize, and does badly where all networks do (MNIST, Fashion-MNIST). Large S̃ "
-        "serve less than 128 samples, since one step hardly lowers their loss "
+        "many memorize, and does badly where nearly all networks do (MNIST, Fashion-MNIST). Large "
+        "S̃ serve less than 128 samples, since one step hardly lowers their loss "
         "([probe-set](probe-set-medium.md))."
     ),
     brief=write_brief,
